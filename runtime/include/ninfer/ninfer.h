@@ -1,0 +1,235 @@
+/* libninfer: opens a plan and its artifact, runs it, and nothing else. Pure C11.
+ *
+ * Rules of this header
+ *  1. Handles are opaque. `ninfer_X_open` / `_create` make one, `ninfer_X_release` gives it back; NULL may be released.
+ *  2. A function that can fail returns ninfer_status and takes `ninfer_error **error` last. `error` may be NULL. On
+ *     failure *error is a new object that the caller releases, and no output is written; on success *error is left as it is.
+ *  3. A status value is also the process exit code that the tools document (docs/errors.md).
+ *  4. Option and result structs start with `struct_size`; the caller sets it to sizeof the struct it was compiled
+ *     with, zeroes the rest, and fills what it needs. Zero always means the default. Fields are only ever appended.
+ *  5. Text is UTF-8. Strings that are returned belong to the handle they came from and live as long as it does.
+ *  6. There is no global state. An engine may be used from many threads at once. A context belongs to one thread at a
+ *     time; only ninfer_context_cancel may be called from another thread or from a signal handler.
+ *  7. Nothing is thrown across this boundary. Enum numbers never change.
+ *  8. Sizes are bytes and times nanoseconds unless the name says otherwise. */
+#ifndef NINFER_NINFER_H
+#define NINFER_NINFER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* NOLINTBEGIN: C naming */
+
+#define NINFER_API_VERSION 1u
+
+#if defined(_WIN32)
+#define NINFER_API
+#else
+#define NINFER_API __attribute__((visibility("default")))
+#endif
+
+typedef enum ninfer_status {
+  NINFER_OK = 0,
+  NINFER_FAILED = 1,
+  NINFER_USAGE = 2,           /* an argument is wrong, or a request does not fit the plan's limits */
+  NINFER_BAD_FILE = 3,        /* missing, unreadable, corrupt or foreign file */
+  NINFER_TARGET_MISMATCH = 4, /* a valid plan, but for other weights or another machine */
+  NINFER_UNSUPPORTED = 5,
+  NINFER_OUT_OF_MEMORY = 6,
+  NINFER_CACHE_MISS = 7,
+  NINFER_ACCURACY_FAILED = 8,
+  NINFER_INTERRUPTED = 130,   /* cancelled */
+  NINFER_STATUS_FORCE_32 = 0x7fffffff
+} ninfer_status;
+
+/* ------------------------------------------------------------------------------------------------ errors */
+
+typedef struct ninfer_error ninfer_error;
+
+NINFER_API ninfer_status ninfer_error_status(const ninfer_error *error);
+/* Stable id such as "NB0601". */
+NINFER_API const char *ninfer_error_code(const ninfer_error *error);
+/* One line: file, object, rule, expected and actual. */
+NINFER_API const char *ninfer_error_message(const ninfer_error *error);
+/* The message with its notes and help, as the tools print it; several lines, ends with a line feed. */
+NINFER_API const char *ninfer_error_text(const ninfer_error *error);
+NINFER_API void ninfer_error_release(ninfer_error *error);
+
+/* --------------------------------------------------------------------------------------------------- log */
+
+typedef enum ninfer_log_level {
+  NINFER_LOG_INFO = 1,
+  NINFER_LOG_WARNING = 2,
+  NINFER_LOG_FORCE_32 = 0x7fffffff
+} ninfer_log_level;
+
+/* Receives one line without a line feed. May be called from any thread that calls the library. */
+typedef void (*ninfer_log_fn)(void *user, ninfer_log_level level, const char *text, size_t bytes);
+
+/* ------------------------------------------------------------------------------------------------ engine */
+
+/* An opened plan: verified, its machine code mapped for one target, and the artifact's weights mapped. */
+typedef struct ninfer_engine ninfer_engine;
+
+typedef enum ninfer_code_mapping {
+  NINFER_CODE_AUTO = 0,   /* straight from the plan file; where that is refused, through a sealed memory file */
+  NINFER_CODE_DIRECT = 1, /* straight from the plan file only */
+  NINFER_CODE_MEMORY = 2, /* memory file and the system's dynamic loader only */
+  NINFER_CODE_FORCE_32 = 0x7fffffff
+} ninfer_code_mapping;
+
+typedef struct ninfer_open_options {
+  size_t struct_size;
+  const char *plan_path;    /* required */
+  const char *weights_path; /* NULL: the artifact name stored in the plan, beside the plan */
+  const char *target;       /* NULL: the first target of the plan that this machine supports */
+  ninfer_log_fn log;        /* NULL: silent */
+  void *log_user;
+  ninfer_code_mapping code_mapping;
+  int32_t reserved;
+} ninfer_open_options;
+
+typedef struct ninfer_engine_info {
+  size_t struct_size;
+  const char *plan_path;
+  const char *weights_path;
+  const char *public_name; /* model name of the artifact, or "" */
+  const char *architecture;
+  const char *target;      /* "cpu:x86-64-v3", "reference" */
+  const char *executor;    /* "cpu", "reference" */
+  const char *code_mapped; /* "direct", "memory", or "none" when every kernel is built in */
+  const char *machine;     /* CPU brand string */
+  uint32_t vocab_size;
+  uint32_t max_context;    /* positions of one context */
+  uint32_t prefill_chunk;  /* rows of the longest prefill call */
+  uint32_t layers;
+  uint32_t kernels;        /* distinct kernels of the target */
+  uint32_t launches_decode;
+  uint64_t weights_bytes;  /* logical payload of the artifact */
+  uint64_t plan_bytes;     /* size of the plan file */
+  uint64_t read_bytes_per_token; /* cost model: bytes one decode step reads, at position 0 */
+  /* Startup times of this engine. */
+  uint64_t plan_ns;        /* open, hash and verify the plan */
+  uint64_t weights_ns;     /* open the artifact, check its signature, map it */
+  uint64_t code_ns;        /* map machine code, resolve symbols */
+} ninfer_engine_info;
+
+/* Opens, verifies, then maps. Fails with NINFER_BAD_FILE for a damaged plan or artifact, NINFER_TARGET_MISMATCH when
+ * the weights have another storage signature or the CPU lacks a feature that the plan needs (both sides are named). */
+NINFER_API ninfer_status ninfer_engine_open(const ninfer_open_options *options, ninfer_engine **engine,
+                                            ninfer_error **error);
+/* Adds a reference. A context holds one of its own. */
+NINFER_API void ninfer_engine_retain(ninfer_engine *engine);
+NINFER_API void ninfer_engine_release(ninfer_engine *engine);
+NINFER_API ninfer_status ninfer_engine_get_info(const ninfer_engine *engine, ninfer_engine_info *info,
+                                                ninfer_error **error);
+/* Bytes of a resource of the text component by role ("tokenizer.json", "chat_template.jinja", ...), mapped.
+ * *data is NULL and *bytes 0 when the artifact has none by that role. */
+NINFER_API ninfer_status ninfer_engine_get_resource(const ninfer_engine *engine, const char *role,
+                                                    const void **data, size_t *bytes, ninfer_error **error);
+
+/* ----------------------------------------------------------------------------------------------- context */
+
+/* One sequence: its persistent states, its activation memory, its team of threads. */
+typedef struct ninfer_context ninfer_context;
+
+typedef struct ninfer_context_options {
+  size_t struct_size;
+  uint32_t threads;        /* 0: every CPU this process may run on */
+  uint32_t no_pin;         /* 1: let the scheduler place threads instead of one CPU each */
+  uint64_t memory_limit;   /* 0: the memory available now; a context that needs more is refused before allocation */
+  uint32_t profile;        /* 1: time every launch (ninfer_context_get_profile) */
+  uint32_t preload;        /* 1: ask the kernel to read the weights ahead */
+  uint32_t spin_us;        /* 0: default; how long an idle thread spins before it sleeps */
+  uint32_t reserved;
+} ninfer_context_options;
+
+/* What a context needs, exact before anything is allocated. */
+typedef struct ninfer_ledger {
+  size_t struct_size;
+  uint64_t weights_bytes;  /* artifact mapping: file-backed, shared, resident as it is touched */
+  uint64_t plan_bytes;     /* plan mapping: file-backed */
+  uint64_t code_bytes;     /* machine code of the target */
+  uint64_t arena_bytes;    /* activations */
+  uint64_t state_bytes;    /* KV cache, rope table, ... */
+  uint64_t scratch_bytes;  /* all threads */
+  uint64_t host_bytes;     /* launch tables, thread stacks */
+  uint64_t anonymous_bytes; /* arena + state + scratch + host: what the context allocates */
+  uint64_t total_bytes;    /* all of the above */
+  uint32_t threads;
+  uint32_t reserved;
+} ninfer_ledger;
+
+NINFER_API ninfer_status ninfer_engine_get_ledger(const ninfer_engine *engine,
+                                                  const ninfer_context_options *options, ninfer_ledger *ledger,
+                                                  ninfer_error **error);
+/* NINFER_OUT_OF_MEMORY names the need and the limit. `options` may be NULL. */
+NINFER_API ninfer_status ninfer_context_create(ninfer_engine *engine, const ninfer_context_options *options,
+                                               ninfer_context **context, ninfer_error **error);
+NINFER_API void ninfer_context_release(ninfer_context *context);
+
+/* Appends tokens to the sequence and evaluates them: one token through the decode phase, more through prefill calls of
+ * at most prefill_chunk rows. Afterwards the logits belong to the last token. Refuses, before any work, a count of 0,
+ * an id outside the vocabulary, and a sequence longer than max_context. When cancelled it returns
+ * NINFER_INTERRUPTED; the sequence then ends at the last call that ran to its end. Allocates nothing. */
+NINFER_API ninfer_status ninfer_context_submit(ninfer_context *context, const int32_t *tokens, size_t count,
+                                               ninfer_error **error);
+/* Logits after the last submitted token: float32[vocab_size], valid until the next submit, truncate or release. */
+NINFER_API ninfer_status ninfer_context_get_logits(const ninfer_context *context, const float **logits,
+                                                   size_t *count, ninfer_error **error);
+/* Number of evaluated tokens. */
+NINFER_API uint32_t ninfer_context_position(const ninfer_context *context);
+/* Forgets every token from `position` on (0 starts afresh). The logits become unavailable. */
+NINFER_API ninfer_status ninfer_context_truncate(ninfer_context *context, uint32_t position,
+                                                 ninfer_error **error);
+/* Makes the running submit, or the next one, stop at its next launch. Safe in a signal handler. */
+NINFER_API void ninfer_context_cancel(ninfer_context *context);
+
+/* ------------------------------------------------------------------------------------------------- stats */
+
+typedef struct ninfer_stats {
+  size_t struct_size;
+  uint64_t setup_ns;       /* allocation, threads and the setup phase */
+  uint64_t prefill_tokens;
+  uint64_t prefill_calls;
+  uint64_t prefill_ns;
+  uint64_t decode_tokens;
+  uint64_t decode_ns;
+  uint64_t launches;
+} ninfer_stats;
+
+NINFER_API ninfer_status ninfer_context_get_stats(const ninfer_context *context, ninfer_stats *stats,
+                                                  ninfer_error **error);
+
+/* One launch of one phase, with the cost model's figures and the measured time. */
+typedef struct ninfer_profile_entry {
+  size_t struct_size;
+  const char *phase;
+  const char *label;
+  const char *kernel;
+  uint64_t calls;
+  uint64_t rows;           /* sum over the calls */
+  uint64_t ns;             /* sum over the calls, 0 unless ninfer_context_options.profile */
+  uint64_t bytes_read;     /* sum over the calls, from the cost model */
+  uint64_t flops;
+} ninfer_profile_entry;
+
+/* Number of profile entries: the launches of every phase, in plan order. */
+NINFER_API size_t ninfer_context_profile_size(const ninfer_context *context);
+NINFER_API ninfer_status ninfer_context_get_profile(const ninfer_context *context, size_t index,
+                                                    ninfer_profile_entry *entry, ninfer_error **error);
+
+/* NINFER_API_VERSION the library was built with. */
+NINFER_API uint32_t ninfer_api_version(void);
+
+/* NOLINTEND */
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* NINFER_NINFER_H */
