@@ -1,0 +1,211 @@
+#include "codegen/common/Families.h"
+
+#include "codegen/common/Tiling.h"
+
+#include <algorithm>
+#include <array>
+#include <set>
+#include <vector>
+
+namespace ninfer {
+namespace {
+
+constexpr std::string_view kAvx2[] = {"avx2", "fma", "f16c"};
+
+const EnumSet<Format> kIntegerCodes = {Format::Q4G64_F16S, Format::Q5G64_F16S, Format::Q6G64_F16S,
+                                       Format::W8G32_F16S};
+const EnumSet<Format> kAllFormats = {Format::BF16,       Format::FP32,       Format::I32,
+                                     Format::Q4G64_F16S, Format::Q5G64_F16S, Format::Q6G64_F16S,
+                                     Format::W8G32_F16S, Format::NVFP4,      Format::FP8_E4M3FN_ROW_BF16S};
+/// Formats whose words decode to real numbers: everything but I32.
+const EnumSet<Format> kRealFormats = {Format::BF16,       Format::FP32,       Format::Q4G64_F16S,
+                                      Format::Q5G64_F16S, Format::Q6G64_F16S, Format::W8G32_F16S,
+                                      Format::NVFP4,      Format::FP8_E4M3FN_ROW_BF16S};
+const EnumSet<KernelPrologue> kAllPrologues = {KernelPrologue::None, KernelPrologue::RmsNorm,
+                                               KernelPrologue::LastRow, KernelPrologue::LastRowRmsNorm};
+const EnumSet<KernelEpilogue> kAllEpilogues = {KernelEpilogue::Store, KernelEpilogue::Residual,
+                                               KernelEpilogue::Swiglu};
+const EnumSet<StateCodec> kAllCodecs = {StateCodec::BF16, StateCodec::F32};
+
+constexpr Limit kRows{1, 4096};
+constexpr Limit kWidth{1, 1 << 20};
+constexpr Limit kCapacity{1, 1 << 22};
+constexpr Limit kOutputs{1, 1 << 24};
+constexpr Limit kHeads{1, 1024};
+constexpr Limit kHeadDim{1, 1024};
+constexpr Limit kRotatedDim{2, 1024, 2}; ///< rope turns pairs (i, i + headDim/2)
+
+int onlyChoice(const KernelSignature &) { return 0; }
+int priorityF32(const KernelSignature &) { return 10; }
+int priorityA16(const KernelSignature &) { return 20; }
+
+/// int8 activations pay where unpacking narrow codes dominates; for 8-bit codes int16 activations measured as
+/// fast (1.71-1.92x against 1.74-2.03x of the same peer, one thread) with 250 times less error.
+int priorityA8(const KernelSignature &signature) {
+  bool narrow = std::any_of(signature.weights.begin(), signature.weights.end(), [](const WeightSignature &w) {
+    return w.format != Format::W8G32_F16S;
+  });
+  return narrow ? 30 : 15;
+}
+
+KernelFamily family(std::string_view name, std::string_view executor, KernelOp op) {
+  KernelFamily f{.name = name, .executor = executor, .op = op};
+  f.rows = kRows;
+  f.priority = onlyChoice;
+  return f;
+}
+
+KernelFamily cpu(std::string_view name, KernelOp op) {
+  KernelFamily f = family(name, "cpu", op);
+  f.features = kAvx2;
+  f.normFormats = {Format::BF16};
+  return f;
+}
+
+KernelFamily reference(std::string_view name, KernelOp op) {
+  KernelFamily f = family(name, "reference", op);
+  f.normFormats = {Format::BF16};
+  f.acceptsUnitOffset = true;
+  return f;
+}
+
+KernelFamily cpuLinear(std::string_view name, KernelProfile profile, int (*priority)(const KernelSignature &)) {
+  KernelFamily f = cpu(name, KernelOp::Linear);
+  f.profile = profile;
+  f.formats = profile == KernelProfile::F32 ? kRealFormats : kIntegerCodes;
+  f.needsPolicy = profile == KernelProfile::A8 ? ActivationPolicy::AllowA8 : ActivationPolicy::A16Only;
+  f.prologues = kAllPrologues;
+  f.epilogues = kAllEpilogues;
+  f.acceptsFused = true;
+  f.segments = {1, 8};
+  f.n = kOutputs;
+  f.k = kWidth;
+  f.priority = priority;
+  return f;
+}
+
+/// Limits that follow from the operator alone, equal for both executors.
+KernelFamily withShapes(KernelFamily f) {
+  switch (f.op) {
+  case KernelOp::Embedding:
+    f.segments = {1, 1};
+    f.n = kOutputs;
+    f.k = kWidth;
+    break;
+  case KernelOp::Linear:
+    f.n = kOutputs;
+    f.k = kWidth;
+    break;
+  case KernelOp::HeadNorm:
+    f.heads = kHeads;
+    f.headDim = kHeadDim;
+    break;
+  case KernelOp::Rope:
+    f.heads = kHeads;
+    f.headDim = kRotatedDim;
+    f.capacity = kCapacity;
+    break;
+  case KernelOp::KvAppend:
+    f.kvHeads = kHeads;
+    f.headDim = kHeadDim;
+    f.capacity = kCapacity;
+    f.codecs = kAllCodecs;
+    break;
+  case KernelOp::Attention:
+    f.heads = kHeads;
+    f.kvHeads = kHeads;
+    f.headDim = kHeadDim;
+    f.capacity = kCapacity;
+    f.codecs = kAllCodecs;
+    break;
+  case KernelOp::RopeAppend:
+    f.heads = kHeads;
+    f.kvHeads = kHeads;
+    f.headDim = kRotatedDim;
+    f.capacity = kCapacity;
+    f.codecs = kAllCodecs;
+    break;
+  case KernelOp::RmsNorm:
+  case KernelOp::Swiglu:
+  case KernelOp::Add:
+  case KernelOp::LastRow:
+    f.width = kWidth;
+    break;
+  }
+  return f;
+}
+
+std::vector<KernelFamily> makeFamilies() {
+  std::vector<KernelFamily> all;
+  all.push_back(cpuLinear("linear_a8", KernelProfile::A8, priorityA8));
+  all.push_back(cpuLinear("linear_a16", KernelProfile::A16, priorityA16));
+  all.push_back(cpuLinear("linear_f32", KernelProfile::F32, priorityF32));
+
+  KernelFamily embedding = withShapes(cpu("embedding", KernelOp::Embedding));
+  embedding.formats = kRealFormats;
+  all.push_back(embedding);
+
+  KernelFamily ropeAppend = withShapes(cpu("rope_append", KernelOp::RopeAppend));
+  ropeAppend.acceptsFused = true;
+  all.push_back(ropeAppend);
+
+  const std::pair<std::string_view, KernelOp> singles[] = {
+      {"attention", KernelOp::Attention}, {"rms_norm", KernelOp::RmsNorm},   {"head_norm", KernelOp::HeadNorm},
+      {"rope", KernelOp::Rope},           {"kv_append", KernelOp::KvAppend}, {"swiglu", KernelOp::Swiglu},
+      {"add", KernelOp::Add},             {"last_row", KernelOp::LastRow}};
+  for (auto [name, op] : singles)
+    all.push_back(withShapes(cpu(name, op)));
+
+  const std::pair<std::string_view, KernelOp> builtins[] = {
+      {"ref.embedding", KernelOp::Embedding}, {"ref.rms_norm", KernelOp::RmsNorm},
+      {"ref.head_norm", KernelOp::HeadNorm},  {"ref.linear", KernelOp::Linear},
+      {"ref.rope", KernelOp::Rope},           {"ref.kv_append", KernelOp::KvAppend},
+      {"ref.attention", KernelOp::Attention}, {"ref.swiglu", KernelOp::Swiglu},
+      {"ref.add", KernelOp::Add},             {"ref.last_row", KernelOp::LastRow}};
+  for (auto [name, op] : builtins) {
+    KernelFamily f = withShapes(reference(name, op));
+    if (op == KernelOp::Linear || op == KernelOp::Embedding) {
+      f.segments = {1, 1};
+      f.formats = kAllFormats;
+    }
+    all.push_back(f);
+  }
+  return all;
+}
+
+/// Bytes of one activation element inside a packed row, group scales included (at most 4 per 32 elements).
+double packedBytesPerElement(KernelProfile profile) {
+  switch (profile) {
+  case KernelProfile::F32:
+    return 4.0;
+  case KernelProfile::A16:
+    return 2.25;
+  case KernelProfile::A8:
+    return 1.25;
+  }
+  return 4.0;
+}
+
+} // namespace
+
+std::span<const KernelFamily> kernelFamilies() {
+  static const std::vector<KernelFamily> families = makeFamilies();
+  return families;
+}
+
+uint64_t scratchBound(const KernelSignature &signature, KernelProfile profile) {
+  if (signature.op == KernelOp::Attention) // one row of scores, in float32, for one tile
+    return static_cast<uint64_t>(signature.capacity) * 4;
+  if (signature.op != KernelOp::Linear || signature.weights.empty())
+    return 0;
+  std::set<bool> groupSizes; // W8 quantises activations per 32 inputs, the others per 64
+  for (const WeightSignature &weight : signature.weights)
+    groupSizes.insert(weight.format == Format::W8G32_F16S);
+  const uint64_t k = static_cast<uint64_t>((signature.weights.front().k + 127) / 128 * 128);
+  const uint64_t rows = static_cast<uint64_t>(signature.rows.max);
+  const uint64_t packed = static_cast<uint64_t>(packedBytesPerElement(profile) * static_cast<double>(rows * k));
+  const uint64_t copies = profile == KernelProfile::F32 ? 1 : groupSizes.size();
+  return packed * copies + k * 4 + rows * 16 * 2 * 4;
+}
+
+} // namespace ninfer

@@ -1,0 +1,81 @@
+// The kernel catalog: every kernel family of every executor, as a table of named limits over the full
+// signature (docs/architecture.md, section 6). A family that needs a limit states it here: admission tests
+// exactly these records, so an implementation may not assume anything the record does not say. Free of MLIR.
+#ifndef NINFER_CODEGEN_COMMON_FAMILIES_H
+#define NINFER_CODEGEN_COMMON_FAMILIES_H
+
+#include "codegen/common/KernelTarget.h"
+#include "codegen/common/Signature.h"
+
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <string_view>
+
+namespace ninfer {
+
+/// Accepted values of one integer of the signature: min..max, and a multiple of `multiple`.
+struct Limit {
+  int64_t min = 0;
+  int64_t max = INT64_MAX;
+  int64_t multiple = 1;
+  bool accepts(int64_t value) const { return value >= min && value <= max && value % multiple == 0; }
+};
+
+/// A set of enum values below 32.
+template <typename Enum>
+struct EnumSet {
+  uint32_t bits = 0;
+  constexpr EnumSet() = default;
+  constexpr EnumSet(std::initializer_list<Enum> values) {
+    for (Enum value : values)
+      bits |= 1u << static_cast<unsigned>(value);
+  }
+  constexpr bool contains(Enum value) const { return (bits >> static_cast<unsigned>(value)) & 1u; }
+};
+
+/// One family: a kernel generator (or a built-in) and what it accepts. Limits apply to every segment.
+struct KernelFamily {
+  std::string_view name;     ///< "linear_a16", "ref.linear"
+  std::string_view executor; ///< "cpu", "reference"
+  KernelOp op;
+  KernelProfile profile = KernelProfile::F32;
+
+  EnumSet<Format> formats;     ///< of `weights`
+  EnumSet<Format> normFormats; ///< of `normFormats`
+  EnumSet<KernelPrologue> prologues = {KernelPrologue::None};
+  EnumSet<KernelEpilogue> epilogues = {KernelEpilogue::Store};
+  EnumSet<StateCodec> codecs;
+  EnumSet<KernelPhase> phases = {KernelPhase::Decode, KernelPhase::Prefill};
+  bool acceptsFused = false;
+  bool acceptsUnitOffset = false;
+  /// Least permissive policy under which the family may run.
+  ActivationPolicy needsPolicy = ActivationPolicy::A16Only;
+
+  Limit segments{0, 0};
+  Limit n;
+  Limit k;
+  Limit rows{1, 4096};
+  Limit width;
+  Limit heads;
+  Limit kvHeads;
+  Limit headDim;
+  Limit capacity;
+
+  /// CPU features, all needed.
+  std::span<const std::string_view> features = {};
+  /// Greater wins among the accepted. A function: the better profile depends on the formats.
+  int (*priority)(const KernelSignature &) = nullptr;
+};
+
+/// All families, in the order traces print them.
+std::span<const KernelFamily> kernelFamilies();
+
+/// Upper bound of the per-thread scratch of one call, bytes: normalised row, packed activations (once per
+/// distinct group size), one tile of results. Admission refuses more than kMaxScratchBytes.
+uint64_t scratchBound(const KernelSignature &signature, KernelProfile profile);
+inline constexpr uint64_t kMaxScratchBytes = uint64_t{256} << 20;
+
+} // namespace ninfer
+
+#endif // NINFER_CODEGEN_COMMON_FAMILIES_H

@@ -1,0 +1,30 @@
+#include "codegen/common/KernelTarget.h"
+
+#include <algorithm>
+
+namespace ninfer {
+
+bool KernelTarget::hasFeature(std::string_view feature) const {
+  return std::find(features.begin(), features.end(), feature) != features.end();
+}
+
+Result<KernelTarget> parseKernelTarget(std::string_view name) {
+  if (name == "reference")
+    return KernelTarget{"reference", "reference", {}};
+  const std::vector<std::string> v3 = {"avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe"};
+  std::vector<std::string> v4 = v3;
+  v4.insert(v4.end(), {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"});
+  if (name == "cpu:x86-64-v3")
+    return KernelTarget{std::string(name), "cpu", v3};
+  if (name == "cpu:x86-64-v4")
+    return KernelTarget{std::string(name), "cpu", v4};
+  if (name == "cpu:znver4") {
+    v4.push_back("avx512vnni");
+    return KernelTarget{std::string(name), "cpu", v4};
+  }
+  Error error = makeError(ErrorKind::Usage, "NB0401", "unknown target '" + std::string(name) + "'");
+  error.help.push_back("targets: reference, cpu:x86-64-v3, cpu:x86-64-v4, cpu:znver4");
+  return error;
+}
+
+} // namespace ninfer

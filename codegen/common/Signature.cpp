@@ -1,0 +1,171 @@
+#include "codegen/common/Signature.h"
+
+namespace ninfer {
+
+std::string_view kernelOpName(KernelOp op) {
+  switch (op) {
+  case KernelOp::Embedding:
+    return "embedding";
+  case KernelOp::RmsNorm:
+    return "rms_norm";
+  case KernelOp::HeadNorm:
+    return "head_norm";
+  case KernelOp::Linear:
+    return "linear";
+  case KernelOp::Rope:
+    return "rope";
+  case KernelOp::KvAppend:
+    return "kv_append";
+  case KernelOp::Attention:
+    return "attention";
+  case KernelOp::Swiglu:
+    return "swiglu";
+  case KernelOp::Add:
+    return "add";
+  case KernelOp::LastRow:
+    return "last_row";
+  case KernelOp::RopeAppend:
+    return "rope_append";
+  }
+  return "unknown";
+}
+
+std::string_view kernelPhaseName(KernelPhase phase) {
+  return phase == KernelPhase::Decode ? "decode" : "prefill";
+}
+
+std::string_view profileName(KernelProfile profile) {
+  switch (profile) {
+  case KernelProfile::F32:
+    return "f32";
+  case KernelProfile::A16:
+    return "a16";
+  case KernelProfile::A8:
+    return "a8";
+  }
+  return "unknown";
+}
+
+std::string_view prologueName(KernelPrologue prologue) {
+  switch (prologue) {
+  case KernelPrologue::None:
+    return "none";
+  case KernelPrologue::RmsNorm:
+    return "rms_norm";
+  case KernelPrologue::LastRow:
+    return "last_row";
+  case KernelPrologue::LastRowRmsNorm:
+    return "last_row+rms_norm";
+  }
+  return "unknown";
+}
+
+std::string_view epilogueName(KernelEpilogue epilogue) {
+  switch (epilogue) {
+  case KernelEpilogue::Store:
+    return "store";
+  case KernelEpilogue::Residual:
+    return "residual";
+  case KernelEpilogue::Swiglu:
+    return "swiglu";
+  }
+  return "unknown";
+}
+
+std::string_view stateCodecName(StateCodec codec) { return codec == StateCodec::BF16 ? "bf16" : "f32"; }
+
+std::string_view formatShortName(Format format) {
+  switch (format) {
+  case Format::BF16:
+    return "bf16";
+  case Format::FP32:
+    return "fp32";
+  case Format::I32:
+    return "i32";
+  case Format::Q4G64_F16S:
+    return "q4g64";
+  case Format::Q5G64_F16S:
+    return "q5g64";
+  case Format::Q6G64_F16S:
+    return "q6g64";
+  case Format::W8G32_F16S:
+    return "w8g32";
+  case Format::NVFP4:
+    return "nvfp4";
+  case Format::FP8_E4M3FN_ROW_BF16S:
+    return "fp8row";
+  }
+  return "unknown";
+}
+
+namespace {
+
+std::string number(int64_t value) { return std::to_string(value); }
+
+/// "Q4G64_F16S" when all segments agree, otherwise "Q4G64_F16S+W8G32_F16S+..." in segment order.
+std::string segmentFormats(const std::vector<WeightSignature> &weights) {
+  bool uniform = true;
+  for (const WeightSignature &weight : weights)
+    uniform &= weight.format == weights.front().format;
+  std::string text;
+  for (const WeightSignature &weight : weights) {
+    if (!text.empty())
+      text += '+';
+    text += canonicalName(weight.format);
+    if (uniform)
+      break;
+  }
+  return text;
+}
+
+/// "576+192+192x576".
+std::string segmentShapes(const std::vector<WeightSignature> &weights) {
+  std::string text;
+  for (const WeightSignature &weight : weights)
+    text += (text.empty() ? "" : "+") + number(weight.n);
+  return text + "x" + number(weights.front().k);
+}
+
+std::string cacheText(const KernelSignature &s) {
+  std::string text = number(s.kvHeads) + " kv heads of " + number(s.headDim) + ", capacity " + number(s.capacity);
+  if (s.codec)
+    text += ", " + std::string(stateCodecName(*s.codec)) + " cache";
+  return text;
+}
+
+std::string head(const KernelSignature &s) {
+  std::string op(kernelOpName(s.op));
+  switch (s.op) {
+  case KernelOp::Linear:
+  case KernelOp::Embedding:
+    if (s.weights.empty())
+      return op;
+    return segmentFormats(s.weights) + " " + op + " " + segmentShapes(s.weights);
+  case KernelOp::HeadNorm:
+  case KernelOp::Rope:
+    return op + " of " + number(s.heads) + " heads of " + number(s.headDim);
+  case KernelOp::KvAppend:
+    return op + " of " + cacheText(s);
+  case KernelOp::Attention:
+  case KernelOp::RopeAppend:
+    return op + " of " + number(s.heads) + " heads over " + cacheText(s);
+  default:
+    return op + " of width " + number(s.width);
+  }
+}
+
+} // namespace
+
+std::string describe(const KernelSignature &s) {
+  std::string text = head(s) + ", rows ";
+  text += s.rows.isStatic() ? number(s.rows.min) : number(s.rows.min) + ".." + number(s.rows.max);
+  if (s.prologue != KernelPrologue::None)
+    text += ", prologue " + std::string(prologueName(s.prologue));
+  if (s.epilogue != KernelEpilogue::Store)
+    text += ", epilogue " + std::string(epilogueName(s.epilogue));
+  if (s.op == KernelOp::RopeAppend && !s.normFormats.empty())
+    text += ", head norms";
+  return text;
+}
+
+} // namespace ninfer

@@ -1,0 +1,107 @@
+// The full signature of one kernel request: everything a kernel family may accept or refuse, and nothing
+// about a model. Admission (Admission.h) tests it against the families; passes/ fills it from the IR.
+// Free of MLIR.
+#ifndef NINFER_CODEGEN_COMMON_SIGNATURE_H
+#define NINFER_CODEGEN_COMMON_SIGNATURE_H
+
+#include "artifact/formats/Format.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ninfer {
+
+/// What a kernel computes. Linear and RopeAppend also name fused groups (KernelSignature::fused).
+enum class KernelOp : uint8_t {
+  Embedding,
+  RmsNorm,
+  HeadNorm,
+  Linear,
+  Rope,
+  KvAppend,
+  Attention,
+  Swiglu,
+  Add,
+  LastRow,
+  RopeAppend,
+};
+inline constexpr int kNumKernelOps = 11;
+
+enum class KernelPhase : uint8_t { Decode, Prefill };
+
+/// Observable arithmetic of a kernel: type of the activations inside a dot product.
+/// f32: float32; a16: int16 per weight group; a8: int8 per weight group.
+enum class KernelProfile : uint8_t { F32, A16, A8 };
+
+/// What happens to the activation rows before a linear kernel's dot products.
+enum class KernelPrologue : uint8_t { None, RmsNorm, LastRow, LastRowRmsNorm };
+
+/// What happens to the results of a linear kernel before they are stored.
+enum class KernelEpilogue : uint8_t { Store, Residual, Swiglu };
+
+/// Words of a KV cache.
+enum class StateCodec : uint8_t { BF16, F32 };
+
+std::string_view kernelOpName(KernelOp op);            ///< "linear", "rope_append", ...
+std::string_view kernelPhaseName(KernelPhase phase);   ///< "decode", "prefill"
+std::string_view profileName(KernelProfile profile);   ///< "f32", "a16", "a8"
+std::string_view prologueName(KernelPrologue prologue); ///< "none", "rms_norm", "last_row", "last_row+rms_norm"
+std::string_view epilogueName(KernelEpilogue epilogue); ///< "store", "residual", "swiglu"
+std::string_view stateCodecName(StateCodec codec);      ///< "bf16", "f32"
+
+/// One weight operand that takes part in the dot products (or the gather): [n, k], k contiguous.
+struct WeightSignature {
+  Format format = Format::BF16;
+  Layout layout = Layout::ContiguousLeV1;
+  int64_t n = 0; ///< output rows
+  int64_t k = 0; ///< inputs per row
+  bool operator==(const WeightSignature &) const = default;
+};
+
+/// Activation rows of one call. A kernel must be right for every value in [min, max].
+struct RowRange {
+  int64_t min = 1;
+  int64_t max = 1;
+  bool isStatic() const { return min == max; }
+  bool operator==(const RowRange &) const = default;
+};
+
+struct KernelSignature {
+  KernelOp op = KernelOp::Linear;
+  bool fused = false; ///< a fused group; executors of single operators refuse it
+
+  /// Embedding: the table; Linear: one per segment, in operand order; otherwise empty.
+  std::vector<WeightSignature> weights;
+  KernelPrologue prologue = KernelPrologue::None;
+  KernelEpilogue epilogue = KernelEpilogue::Store;
+  /// Linear: the strictest policy of the segments.
+  ActivationPolicy policy = ActivationPolicy::A16Only;
+  /// Formats of the one-dimensional norm weights the kernel reads (RmsNorm, HeadNorm, norm prologue, RopeAppend).
+  std::vector<Format> normFormats;
+  bool normUnitOffset = false; ///< y = x * rsqrt(...) * (1 + w)
+
+  KernelPhase phase = KernelPhase::Decode;
+  RowRange rows; ///< rows of the kernel's results
+  /// LastRow, or a LastRow prologue: rows of the input; otherwise equal to `rows`.
+  RowRange inputRows;
+
+  int64_t width = 0;    ///< elements per activation row of the input (RmsNorm, Swiglu, Add, LastRow, ...)
+  int64_t heads = 0;    ///< query heads (HeadNorm, Rope, Attention, RopeAppend)
+  int64_t kvHeads = 0;  ///< KvAppend, Attention, RopeAppend
+  int64_t headDim = 0;
+  int64_t capacity = 0; ///< positions a KV cache or rope table holds
+  std::optional<StateCodec> codec;
+};
+
+/// "W8G32_F16S linear 34816x5120, rows 1..8": the request as diagnostics and traces print it.
+std::string describe(const KernelSignature &signature);
+
+/// "q6g64", "w8g32", "bf16", "fp8row", "nvfp4", ...: format in kernel names.
+std::string_view formatShortName(Format format);
+
+} // namespace ninfer
+
+#endif // NINFER_CODEGEN_COMMON_SIGNATURE_H

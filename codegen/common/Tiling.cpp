@@ -1,0 +1,57 @@
+#include "codegen/common/Tiling.h"
+
+#include <numeric>
+
+namespace ninfer {
+
+int64_t linearGranule(const std::vector<int64_t> &n, KernelPhase phase) {
+  constexpr int64_t kPanel = 16;
+  constexpr int64_t kFewTiles = 128; // below this, 16-row tiles leave a team of 16 uneven by more than 1/8
+  int64_t total = std::accumulate(n.begin(), n.end(), int64_t{0});
+  if (phase == KernelPhase::Decode && total < kPanel * kFewTiles)
+    return kPanel / 2;
+  return kPanel;
+}
+
+std::vector<int64_t> segmentFirstTiles(const std::vector<int64_t> &n, int64_t granule) {
+  std::vector<int64_t> first = {0};
+  for (int64_t units : n)
+    first.push_back(first.back() + (units + granule - 1) / granule);
+  return first;
+}
+
+namespace {
+
+/// Tiles per activation row of every kernel that is cut by rows.
+int64_t tilesOfOneRow(const KernelSignature &signature, std::string_view executor) {
+  if (executor != "cpu")
+    return 1;
+  if (signature.op == KernelOp::Attention)
+    return signature.heads;
+  if (signature.op == KernelOp::RopeAppend)
+    return signature.heads + signature.kvHeads;
+  return 1;
+}
+
+} // namespace
+
+Tiling tilingFor(const KernelSignature &signature, std::string_view executor) {
+  if (signature.op == KernelOp::Linear && executor == "cpu") {
+    std::vector<int64_t> units;
+    for (const WeightSignature &weight : signature.weights)
+      units.push_back(weight.n);
+    if (signature.epilogue == KernelEpilogue::Swiglu && units.size() == 2)
+      units.pop_back();
+    int64_t granule = linearGranule(units, signature.phase);
+    return {segmentFirstTiles(units, granule).back(), 0, granule};
+  }
+  if (signature.op == KernelOp::LastRow)
+    return {1, 0, 0};
+  int64_t perRow = tilesOfOneRow(signature, executor);
+  // A static number of rows does not follow the rows of the call: decode, or behind last_row.
+  if (signature.rows.isStatic())
+    return {perRow * signature.rows.max, 0, 0};
+  return {0, perRow, 0};
+}
+
+} // namespace ninfer
