@@ -48,21 +48,21 @@ int priorityA8(const KernelSignature &signature) {
   return narrow ? 30 : 15;
 }
 
-KernelFamily family(std::string_view name, std::string_view executor, KernelOp op) {
+KernelFamily family(std::string_view name, std::string_view executor, OpKind op) {
   KernelFamily f{.name = name, .executor = executor, .op = op};
   f.rows = kRows;
   f.priority = onlyChoice;
   return f;
 }
 
-KernelFamily cpu(std::string_view name, KernelOp op) {
+KernelFamily cpu(std::string_view name, OpKind op) {
   KernelFamily f = family(name, "cpu", op);
   f.features = kAvx2;
   f.normFormats = {Format::BF16};
   return f;
 }
 
-KernelFamily reference(std::string_view name, KernelOp op) {
+KernelFamily reference(std::string_view name, OpKind op) {
   KernelFamily f = family(name, "reference", op);
   f.normFormats = {Format::BF16};
   f.acceptsUnitOffset = true;
@@ -70,7 +70,7 @@ KernelFamily reference(std::string_view name, KernelOp op) {
 }
 
 KernelFamily cpuLinear(std::string_view name, KernelProfile profile, int (*priority)(const KernelSignature &)) {
-  KernelFamily f = cpu(name, KernelOp::Linear);
+  KernelFamily f = cpu(name, OpKind::Linear);
   f.profile = profile;
   f.formats = profile == KernelProfile::F32 ? kRealFormats : kIntegerCodes;
   f.needsPolicy = profile == KernelProfile::A8 ? ActivationPolicy::AllowA8 : ActivationPolicy::A16Only;
@@ -87,48 +87,48 @@ KernelFamily cpuLinear(std::string_view name, KernelProfile profile, int (*prior
 /// Limits that follow from the operator alone, equal for both executors.
 KernelFamily withShapes(KernelFamily f) {
   switch (f.op) {
-  case KernelOp::Embedding:
+  case OpKind::Embedding:
     f.segments = {1, 1};
     f.n = kOutputs;
     f.k = kWidth;
     break;
-  case KernelOp::Linear:
+  case OpKind::Linear:
     f.n = kOutputs;
     f.k = kWidth;
     break;
-  case KernelOp::HeadNorm:
+  case OpKind::HeadNorm:
     f.heads = kHeads;
     f.headDim = kHeadDim;
     break;
-  case KernelOp::Rope:
+  case OpKind::Rope:
     f.heads = kHeads;
     f.headDim = kRotatedDim;
     f.capacity = kCapacity;
     break;
-  case KernelOp::KvAppend:
+  case OpKind::KvAppend:
     f.kvHeads = kHeads;
     f.headDim = kHeadDim;
     f.capacity = kCapacity;
     f.codecs = kAllCodecs;
     break;
-  case KernelOp::Attention:
+  case OpKind::Attention:
     f.heads = kHeads;
     f.kvHeads = kHeads;
     f.headDim = kHeadDim;
     f.capacity = kCapacity;
     f.codecs = kAllCodecs;
     break;
-  case KernelOp::RopeAppend:
+  case OpKind::RopeAppend:
     f.heads = kHeads;
     f.kvHeads = kHeads;
     f.headDim = kRotatedDim;
     f.capacity = kCapacity;
     f.codecs = kAllCodecs;
     break;
-  case KernelOp::RmsNorm:
-  case KernelOp::Swiglu:
-  case KernelOp::Add:
-  case KernelOp::LastRow:
+  case OpKind::RmsNorm:
+  case OpKind::Swiglu:
+  case OpKind::Add:
+  case OpKind::LastRow:
     f.width = kWidth;
     break;
   }
@@ -141,30 +141,30 @@ std::vector<KernelFamily> makeFamilies() {
   all.push_back(cpuLinear("linear_a16", KernelProfile::A16, priorityA16));
   all.push_back(cpuLinear("linear_f32", KernelProfile::F32, priorityF32));
 
-  KernelFamily embedding = withShapes(cpu("embedding", KernelOp::Embedding));
+  KernelFamily embedding = withShapes(cpu("embedding", OpKind::Embedding));
   embedding.formats = kRealFormats;
   all.push_back(embedding);
 
-  KernelFamily ropeAppend = withShapes(cpu("rope_append", KernelOp::RopeAppend));
+  KernelFamily ropeAppend = withShapes(cpu("rope_append", OpKind::RopeAppend));
   ropeAppend.acceptsFused = true;
   all.push_back(ropeAppend);
 
-  const std::pair<std::string_view, KernelOp> singles[] = {
-      {"attention", KernelOp::Attention}, {"rms_norm", KernelOp::RmsNorm},   {"head_norm", KernelOp::HeadNorm},
-      {"rope", KernelOp::Rope},           {"kv_append", KernelOp::KvAppend}, {"swiglu", KernelOp::Swiglu},
-      {"add", KernelOp::Add},             {"last_row", KernelOp::LastRow}};
+  const std::pair<std::string_view, OpKind> singles[] = {
+      {"attention", OpKind::Attention}, {"rms_norm", OpKind::RmsNorm},   {"head_norm", OpKind::HeadNorm},
+      {"rope", OpKind::Rope},           {"kv_append", OpKind::KvAppend}, {"swiglu", OpKind::Swiglu},
+      {"add", OpKind::Add},             {"last_row", OpKind::LastRow}};
   for (auto [name, op] : singles)
     all.push_back(withShapes(cpu(name, op)));
 
-  const std::pair<std::string_view, KernelOp> builtins[] = {
-      {"ref.embedding", KernelOp::Embedding}, {"ref.rms_norm", KernelOp::RmsNorm},
-      {"ref.head_norm", KernelOp::HeadNorm},  {"ref.linear", KernelOp::Linear},
-      {"ref.rope", KernelOp::Rope},           {"ref.kv_append", KernelOp::KvAppend},
-      {"ref.attention", KernelOp::Attention}, {"ref.swiglu", KernelOp::Swiglu},
-      {"ref.add", KernelOp::Add},             {"ref.last_row", KernelOp::LastRow}};
+  const std::pair<std::string_view, OpKind> builtins[] = {
+      {"ref.embedding", OpKind::Embedding}, {"ref.rms_norm", OpKind::RmsNorm},
+      {"ref.head_norm", OpKind::HeadNorm},  {"ref.linear", OpKind::Linear},
+      {"ref.rope", OpKind::Rope},           {"ref.kv_append", OpKind::KvAppend},
+      {"ref.attention", OpKind::Attention}, {"ref.swiglu", OpKind::Swiglu},
+      {"ref.add", OpKind::Add},             {"ref.last_row", OpKind::LastRow}};
   for (auto [name, op] : builtins) {
     KernelFamily f = withShapes(reference(name, op));
-    if (op == KernelOp::Linear || op == KernelOp::Embedding) {
+    if (op == OpKind::Linear || op == OpKind::Embedding) {
       f.segments = {1, 1};
       f.formats = kAllFormats;
     }
@@ -194,9 +194,9 @@ std::span<const KernelFamily> kernelFamilies() {
 }
 
 uint64_t scratchBound(const KernelSignature &signature, KernelProfile profile) {
-  if (signature.op == KernelOp::Attention) // one row of scores, in float32, for one tile
+  if (signature.op == OpKind::Attention) // one row of scores, in float32, for one tile
     return static_cast<uint64_t>(signature.capacity) * 4;
-  if (signature.op != KernelOp::Linear || signature.weights.empty())
+  if (signature.op != OpKind::Linear || signature.weights.empty())
     return 0;
   std::set<bool> groupSizes; // W8 quantises activations per 32 inputs, the others per 64
   for (const WeightSignature &weight : signature.weights)

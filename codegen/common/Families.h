@@ -38,7 +38,7 @@ struct EnumSet {
 struct KernelFamily {
   std::string_view name;     ///< "linear_a16", "ref.linear"
   std::string_view executor; ///< "cpu", "reference"
-  KernelOp op;
+  OpKind op;
   KernelProfile profile = KernelProfile::F32;
 
   EnumSet<Format> formats;     ///< of `weights`

@@ -2,29 +2,29 @@
 
 namespace ninfer {
 
-std::string_view kernelOpName(KernelOp op) {
+std::string_view opKindName(OpKind op) {
   switch (op) {
-  case KernelOp::Embedding:
+  case OpKind::Embedding:
     return "embedding";
-  case KernelOp::RmsNorm:
+  case OpKind::RmsNorm:
     return "rms_norm";
-  case KernelOp::HeadNorm:
+  case OpKind::HeadNorm:
     return "head_norm";
-  case KernelOp::Linear:
+  case OpKind::Linear:
     return "linear";
-  case KernelOp::Rope:
+  case OpKind::Rope:
     return "rope";
-  case KernelOp::KvAppend:
+  case OpKind::KvAppend:
     return "kv_append";
-  case KernelOp::Attention:
+  case OpKind::Attention:
     return "attention";
-  case KernelOp::Swiglu:
+  case OpKind::Swiglu:
     return "swiglu";
-  case KernelOp::Add:
+  case OpKind::Add:
     return "add";
-  case KernelOp::LastRow:
+  case OpKind::LastRow:
     return "last_row";
-  case KernelOp::RopeAppend:
+  case OpKind::RopeAppend:
     return "rope_append";
   }
   return "unknown";
@@ -134,20 +134,20 @@ std::string cacheText(const KernelSignature &s) {
 }
 
 std::string head(const KernelSignature &s) {
-  std::string op(kernelOpName(s.op));
+  std::string op(opKindName(s.op));
   switch (s.op) {
-  case KernelOp::Linear:
-  case KernelOp::Embedding:
+  case OpKind::Linear:
+  case OpKind::Embedding:
     if (s.weights.empty())
       return op;
     return segmentFormats(s.weights) + " " + op + " " + segmentShapes(s.weights);
-  case KernelOp::HeadNorm:
-  case KernelOp::Rope:
+  case OpKind::HeadNorm:
+  case OpKind::Rope:
     return op + " of " + number(s.heads) + " heads of " + number(s.headDim);
-  case KernelOp::KvAppend:
+  case OpKind::KvAppend:
     return op + " of " + cacheText(s);
-  case KernelOp::Attention:
-  case KernelOp::RopeAppend:
+  case OpKind::Attention:
+  case OpKind::RopeAppend:
     return op + " of " + number(s.heads) + " heads over " + cacheText(s);
   default:
     return op + " of width " + number(s.width);
@@ -163,7 +163,7 @@ std::string describe(const KernelSignature &s) {
     text += ", prologue " + std::string(prologueName(s.prologue));
   if (s.epilogue != KernelEpilogue::Store)
     text += ", epilogue " + std::string(epilogueName(s.epilogue));
-  if (s.op == KernelOp::RopeAppend && !s.normFormats.empty())
+  if (s.op == OpKind::RopeAppend && !s.normFormats.empty())
     text += ", head norms";
   return text;
 }

@@ -15,7 +15,7 @@
 namespace ninfer {
 
 /// What a kernel computes. Linear and RopeAppend also name fused groups (KernelSignature::fused).
-enum class KernelOp : uint8_t {
+enum class OpKind : uint8_t {
   Embedding,
   RmsNorm,
   HeadNorm,
@@ -28,7 +28,7 @@ enum class KernelOp : uint8_t {
   LastRow,
   RopeAppend,
 };
-inline constexpr int kNumKernelOps = 11;
+inline constexpr int kNumOpKinds = 11;
 
 enum class KernelPhase : uint8_t { Decode, Prefill };
 
@@ -45,7 +45,7 @@ enum class KernelEpilogue : uint8_t { Store, Residual, Swiglu };
 /// Words of a KV cache.
 enum class StateCodec : uint8_t { BF16, F32 };
 
-std::string_view kernelOpName(KernelOp op);            ///< "linear", "rope_append", ...
+std::string_view opKindName(OpKind op);            ///< "linear", "rope_append", ...
 std::string_view kernelPhaseName(KernelPhase phase);   ///< "decode", "prefill"
 std::string_view profileName(KernelProfile profile);   ///< "f32", "a16", "a8"
 std::string_view prologueName(KernelPrologue prologue); ///< "none", "rms_norm", "last_row", "last_row+rms_norm"
@@ -70,7 +70,7 @@ struct RowRange {
 };
 
 struct KernelSignature {
-  KernelOp op = KernelOp::Linear;
+  OpKind op = OpKind::Linear;
   bool fused = false; ///< a fused group; executors of single operators refuse it
 
   /// Embedding: the table; Linear: one per segment, in operand order; otherwise empty.

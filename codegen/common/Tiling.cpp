@@ -26,9 +26,9 @@ namespace {
 int64_t tilesOfOneRow(const KernelSignature &signature, std::string_view executor) {
   if (executor != "cpu")
     return 1;
-  if (signature.op == KernelOp::Attention)
+  if (signature.op == OpKind::Attention)
     return signature.heads;
-  if (signature.op == KernelOp::RopeAppend)
+  if (signature.op == OpKind::RopeAppend)
     return signature.heads + signature.kvHeads;
   return 1;
 }
@@ -36,7 +36,7 @@ int64_t tilesOfOneRow(const KernelSignature &signature, std::string_view executo
 } // namespace
 
 Tiling tilingFor(const KernelSignature &signature, std::string_view executor) {
-  if (signature.op == KernelOp::Linear && executor == "cpu") {
+  if (signature.op == OpKind::Linear && executor == "cpu") {
     std::vector<int64_t> units;
     for (const WeightSignature &weight : signature.weights)
       units.push_back(weight.n);
@@ -45,7 +45,7 @@ Tiling tilingFor(const KernelSignature &signature, std::string_view executor) {
     int64_t granule = linearGranule(units, signature.phase);
     return {segmentFirstTiles(units, granule).back(), 0, granule};
   }
-  if (signature.op == KernelOp::LastRow)
+  if (signature.op == OpKind::LastRow)
     return {1, 0, 0};
   int64_t perRow = tilesOfOneRow(signature, executor);
   // A static number of rows does not follow the rows of the call: decode, or behind last_row.
