@@ -1,0 +1,96 @@
+// Files: read-only mapping, bounded reads, and atomic publication of a new file.
+#ifndef NINFER_SUPPORT_FILE_H
+#define NINFER_SUPPORT_FILE_H
+
+#include "support/Status.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+
+namespace ninfer {
+
+/// A regular file mapped read-only. Pages are read on first access; nothing is copied. The file must not be
+/// truncated by others while it is mapped (the system answers access beyond the new end with SIGBUS).
+class MappedFile {
+public:
+  /// Fails with BadFile (NB0901 cannot open or not a regular file, NB0902 cannot map).
+  static Result<MappedFile> open(const std::filesystem::path &path);
+
+  MappedFile() = default;
+  MappedFile(MappedFile &&other) noexcept;
+  MappedFile &operator=(MappedFile &&other) noexcept;
+  ~MappedFile();
+
+  std::span<const std::byte> bytes() const { return {data_, size_}; }
+  uint64_t size() const { return size_; }
+
+  enum class Access { Normal, Sequential, Random, WillNeed };
+  /// Hint for the page cache; failures are ignored.
+  void advise(Access access) const;
+
+private:
+  const std::byte *data_ = nullptr;
+  size_t size_ = 0;
+};
+
+/// Whole content of a regular file of at most `maxBytes` bytes (NB0901, NB0903).
+Result<std::string> readFile(const std::filesystem::path &path, uint64_t maxBytes = uint64_t(1) << 32);
+
+/// A file that appears under its final name only when complete. The bytes go to an unnamed file in the
+/// target's folder (or, where the file system has none, to a temporary name beside the target that is removed
+/// on failure and, after a kill, by the next writer of the same target). publish() syncs file and folder.
+class AtomicFile {
+public:
+  enum class Existing {
+    Replace, ///< publish() replaces an existing target
+    Refuse,  ///< create() and publish() fail when the target exists (NB0905)
+  };
+
+  static Result<AtomicFile> create(const std::filesystem::path &target, Existing existing = Existing::Replace);
+
+  AtomicFile() = default;
+  AtomicFile(AtomicFile &&other) noexcept;
+  AtomicFile &operator=(AtomicFile &&other) noexcept;
+  /// Discards the file unless it was published.
+  ~AtomicFile();
+
+  /// Appends at the current position (NB0906: the message names the target and the system's reason).
+  Status write(std::span<const std::byte> bytes);
+  Status write(std::string_view text);
+  /// Writes at an absolute offset without moving the current position.
+  Status writeAt(uint64_t offset, std::span<const std::byte> bytes);
+  /// Sets the length; new bytes are zero. With `reserve`, disk blocks are allocated now, so a full disk is
+  /// reported before any work is done.
+  Status resize(uint64_t bytes, bool reserve = false);
+  uint64_t position() const { return position_; }
+  /// Moves the current position.
+  void seek(uint64_t position) { position_ = position; }
+  /// Flushes content to the device.
+  Status sync();
+  /// Path by which this process can open the unpublished content for reading.
+  std::filesystem::path reopenPath() const;
+  const std::filesystem::path &target() const { return target_; }
+  /// sync, give it the final name, sync the folder. The object is empty afterwards.
+  Status publish();
+  /// Drops the content (same as destruction).
+  void discard();
+
+private:
+  int fd_ = -1;
+  bool anonymous_ = false;
+  Existing existing_ = Existing::Replace;
+  uint64_t position_ = 0;
+  std::filesystem::path target_;
+  std::filesystem::path temporary_; ///< empty while the file is unnamed
+};
+
+/// AtomicFile in one call.
+Status writeFileAtomically(const std::filesystem::path &path, std::span<const std::byte> bytes,
+                           AtomicFile::Existing existing = AtomicFile::Existing::Replace);
+
+} // namespace ninfer
+
+#endif // NINFER_SUPPORT_FILE_H
