@@ -1,0 +1,148 @@
+// The micro-kernels that generated CPU kernels call, and the sizes of the buffers they want.
+//
+// They are C++ (this folder), compiled by clang to LLVM bitcode once per CPU level and embedded in the compiler
+// (Bitcode.h). The declarations below are the contract: the code generator emits calls to these symbols with
+// constant sizes, links the bitcode of the level, and lets LLVM inline (every ni_* is always_inline) and fold.
+//
+// Rules for all of them
+// * No function allocates, calls out, keeps state, or fails. Sizes are int64_t, in elements unless said.
+// * Inputs are finite, outputs and scratch do not overlap inputs (`y == x` is allowed where said so).
+// * No alignment is needed for activations and outputs; `packed` and `scratch` are 64-byte aligned.
+// * Nothing is read outside the given rows and planes; outputs are written completely, with nothing around them.
+// * Weights: p0, p1, p2 are the plane pointers of runtime/abi/kernel_abi.h in that order, null where the format has
+//   fewer: q4, w8, fp8row (codes, scales, null); q5, q6 (base, high, scales); nvfp4 (codes, scales, divisor);
+//   bf16, fp32 (words, null, null). They address the first row of the parameter.
+// * `rows` is the number of activation rows (tokens) of the call.
+#ifndef NINFER_CODEGEN_CPU_KERNELS_MICROKERNELS_H
+#define NINFER_CODEGEN_CPU_KERNELS_MICROKERNELS_H
+
+#include <stdint.h>
+
+namespace ninfer {
+
+/// How activations are packed for a linear kernel. The group is that of the weight format:
+/// 64 for q4, q5, q6 and 32 for w8.
+enum class MicroPack : uint8_t { F32, A16G64, A16G32, A8G64, A8G32 };
+
+constexpr int64_t microRoundUp(int64_t value, int64_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
+
+/// Up to this many rows the integer kernels take dot products along a weight row; above it they unpack a panel
+/// of weight rows and run a register-tiled product. Packed layouts differ, so pack and linear must get the same rows.
+inline constexpr int64_t kMicroDotRows = 16;
+/// Weight rows per panel on the widest level. Cut [n_begin, n_end) at multiples of it where you can.
+inline constexpr int64_t kMicroPanelRows = 32;
+/// Elements of K unpacked at a time into scratch.
+inline constexpr int64_t kMicroPanelK = 512;
+
+/// Bytes of one packed activation row, without the 64 bytes that keep rows from sharing cache sets.
+constexpr int64_t microPackedRowBytes(MicroPack pack, int64_t k) {
+  const int64_t kp = microRoundUp(k, 128);
+  switch (pack) {
+  case MicroPack::F32: return kp * 4;
+  case MicroPack::A16G64: return kp * 2 + kp / 2 + microRoundUp(kp / 16, 64);
+  case MicroPack::A16G32: return kp * 2 + kp + microRoundUp(kp / 8, 64);
+  case MicroPack::A8G64: return kp + kp / 2 + microRoundUp(kp / 16, 64);
+  case MicroPack::A8G32: return kp + kp + microRoundUp(kp / 8, 64);
+  }
+  return 0;
+}
+
+/// Size of the buffer `packed` of ni_pack_* and ni_linear_* for up to `rows` rows (grows with rows).
+constexpr int64_t microPackedBytes(MicroPack pack, int64_t rows, int64_t k) {
+  return microRoundUp(rows, 4) * (microPackedRowBytes(pack, k) + 64);
+}
+
+/// Size of `scratch` of ni_linear_* for up to `rows` rows (grows with rows; may be 0).
+constexpr int64_t microLinearScratchBytes(MicroPack pack, int64_t rows) {
+  if (rows == 1 || (pack != MicroPack::F32 && rows <= kMicroDotRows))
+    return 0;
+  return kMicroPanelRows * (kMicroPanelK * 4 + kMicroPanelK / 16 * 4 + microRoundUp(rows, 16) * 4);
+}
+
+/// Size of `scratch` of ni_attention_*, for every head size and length.
+constexpr int64_t microAttentionScratchBytes() { return 4096; }
+
+} // namespace ninfer
+
+extern "C" {
+
+/// y = x * (w + unit_offset) / sqrt(mean(x^2) + eps) for one row of k elements; w bf16. y == x allowed.
+void ni_rms_norm(const float *x, const uint16_t *w, float unit_offset, float eps, int64_t k, float *y);
+/// The same for each of `heads` consecutive vectors of `dim` elements, all with the same w[dim].
+void ni_head_norm(const float *x, const uint16_t *w, float unit_offset, float eps, int64_t heads, int64_t dim,
+                  float *y);
+
+/// Packs x[rows][k] (rows densely packed) for ni_linear_*. f32 keeps the values; a16 and a8 quantise each group of
+/// each row to 16 or 8 bits, symmetric: step = max|x| / 32767 or / 127, round to nearest.
+void ni_pack_f32(const float *x, int64_t rows, int64_t k, void *packed);
+void ni_pack_a16g64(const float *x, int64_t rows, int64_t k, void *packed);
+void ni_pack_a16g32(const float *x, int64_t rows, int64_t k, void *packed);
+void ni_pack_a8g64(const float *x, int64_t rows, int64_t k, void *packed);
+void ni_pack_a8g32(const float *x, int64_t rows, int64_t k, void *packed);
+
+/// out[t * ld_out + (n - n_begin)] = sum_k W[n][k] * x[t][k] for t < rows and n_begin <= n < n_end.
+/// Packing: f32 kernels ni_pack_f32; q4, q5, q6 the g64 packs; w8 the g32 packs.
+/// With rows == 1 the range is read as four far streams, so give a thread's whole range in one call.
+/// nvfp4 wants k % 64 == 0 (the format does).
+#define NINFER_MICRO_LINEAR(name)                                                                                      \
+  void name(const void *p0, const void *p1, const void *p2, const void *packed, int64_t rows, int64_t k,               \
+            int64_t n_begin, int64_t n_end, float *out, int64_t ld_out, void *scratch)
+NINFER_MICRO_LINEAR(ni_linear_bf16_f32);
+NINFER_MICRO_LINEAR(ni_linear_fp32_f32);
+NINFER_MICRO_LINEAR(ni_linear_fp8row_f32);
+NINFER_MICRO_LINEAR(ni_linear_nvfp4_f32);
+NINFER_MICRO_LINEAR(ni_linear_q4_f32);
+NINFER_MICRO_LINEAR(ni_linear_q5_f32);
+NINFER_MICRO_LINEAR(ni_linear_q6_f32);
+NINFER_MICRO_LINEAR(ni_linear_w8_f32);
+NINFER_MICRO_LINEAR(ni_linear_q4_a16);
+NINFER_MICRO_LINEAR(ni_linear_q5_a16);
+NINFER_MICRO_LINEAR(ni_linear_q6_a16);
+NINFER_MICRO_LINEAR(ni_linear_w8_a16);
+NINFER_MICRO_LINEAR(ni_linear_q4_a8);
+NINFER_MICRO_LINEAR(ni_linear_q5_a8);
+NINFER_MICRO_LINEAR(ni_linear_q6_a8);
+NINFER_MICRO_LINEAR(ni_linear_w8_a8);
+#undef NINFER_MICRO_LINEAR
+
+/// out[k] = row `token` of the weight, exactly decoded to float32 (nvfp4: one rounding, of the division).
+#define NINFER_MICRO_EMBED(name)                                                                                       \
+  void name(const void *p0, const void *p1, const void *p2, int32_t token, int64_t k, float *out)
+NINFER_MICRO_EMBED(ni_embed_bf16);
+NINFER_MICRO_EMBED(ni_embed_fp32);
+NINFER_MICRO_EMBED(ni_embed_fp8row);
+NINFER_MICRO_EMBED(ni_embed_nvfp4);
+NINFER_MICRO_EMBED(ni_embed_q4);
+NINFER_MICRO_EMBED(ni_embed_q5);
+NINFER_MICRO_EMBED(ni_embed_q6);
+NINFER_MICRO_EMBED(ni_embed_w8);
+#undef NINFER_MICRO_EMBED
+
+/// Rotates the pairs (i, i + dim/2) of each of `heads` consecutive vectors of `dim` elements (dim even).
+/// table: the row of the rope table for the position, [dim/2][2] of cos, sin. y == x allowed.
+void ni_rope(const float *x, const float *table, int64_t heads, int64_t dim, float *y);
+
+/// Stores x[kv_heads][dim] at `position` of a cache plane [kv_heads][capacity][dim]; bf16 rounds to nearest even.
+void ni_kv_store_bf16(const float *x, int64_t kv_heads, int64_t dim, int64_t capacity, int64_t position, void *cache);
+void ni_kv_store_f32(const float *x, int64_t kv_heads, int64_t dim, int64_t capacity, int64_t position, void *cache);
+
+/// Softmax attention of all query heads that share one kv head, for `rows` consecutive positions.
+/// Query (r, h) is q + r * q_stride + h * dim, r < rows, h < heads; its result goes to out + r * out_stride + h * dim.
+/// k and v: that kv head's [capacity][dim]. Row r attends the first `length + r` positions (length >= 1).
+/// A single query head at one position is rows = heads = 1. Scores are scaled by `scale`; sums in float32.
+/// More rows and heads in one call read the cache fewer times: up to 4 queries share one pass.
+void ni_attention_bf16(const float *q, int64_t q_stride, int64_t rows, int64_t heads, const void *k, const void *v,
+                       int64_t length, int64_t dim, float scale, float *out, int64_t out_stride, void *scratch);
+void ni_attention_f32(const float *q, int64_t q_stride, int64_t rows, int64_t heads, const void *k, const void *v,
+                      int64_t length, int64_t dim, float scale, float *out, int64_t out_stride, void *scratch);
+
+/// out = gate / (1 + exp(-gate)) * up. out == gate or out == up allowed.
+void ni_silu_mul(const float *gate, const float *up, int64_t n, float *out);
+/// out = a + b. out == a or out == b allowed.
+void ni_add(const float *a, const float *b, int64_t n, float *out);
+
+} // extern "C"
+
+#endif // NINFER_CODEGEN_CPU_KERNELS_MICROKERNELS_H
