@@ -1,0 +1,77 @@
+// Rotary positions, KV cache and attention.
+#ifndef NINFER_DIALECTS_NINFER_NINFERATTENTIONOPS_TD
+#define NINFER_DIALECTS_NINFER_NINFERATTENTIONOPS_TD
+
+include "dialects/ninfer/NinferOpBase.td"
+
+//===----------------------------------------------------------------------===//
+// Attention family
+//===----------------------------------------------------------------------===//
+
+def Ninfer_RopeOp : Ninfer_ComputeOp<"rope", [Pure]> {
+  let summary = "rotate each head by the angle of its position";
+  let description = [{
+    Row `r` is at sequence position `position + r`. In a head of length D the pair is `(i, i + D/2)`:
+    `y[i] = x[i] cos - x[i + D/2] sin`, `y[i + D/2] = x[i + D/2] cos + x[i] sin`.
+
+    ```mlir
+    %y = ninfer.rope %q, %table, %position {heads = 9}
+       : tensor<?x576xf32>, <2048x32> -> tensor<?x576xf32>
+    ```
+  }];
+  let arguments = (ins
+    Ninfer_Activation:$x,
+    Ninfer_RopeTableType:$table,
+    Index:$position,
+    Ninfer_PositiveAttr:$heads);
+  let results = (outs Ninfer_Activation:$result);
+  let assemblyFormat = [{
+    $x `,` $table `,` $position attr-dict `:` type($x) `,` type($table) `->` type($result)
+  }];
+}
+
+def Ninfer_KvAppendOp : Ninfer_ComputeOp<"kv_append"> {
+  let summary = "store keys and values of the rows at positions position, position + 1, ...";
+  let description = [{
+    Words are rounded to the element type of the cache.
+
+    ```mlir
+    ninfer.kv_append %k, %v, %cache, %position
+      : tensor<?x192xf32>, tensor<?x192xf32>, <3x2048x64, bf16>
+    ```
+  }];
+  let arguments = (ins
+    Ninfer_Activation:$key,
+    Ninfer_Activation:$value,
+    Arg<Ninfer_KvCacheType, "appended to", [MemWrite]>:$cache,
+    Index:$position);
+  let assemblyFormat = [{
+    $key `,` $value `,` $cache `,` $position attr-dict `:` type($key) `,` type($value) `,` type($cache)
+  }];
+}
+
+def Ninfer_AttentionOp : Ninfer_ComputeOp<"attention"> {
+  let summary = "causal attention over the cache";
+  let description = [{
+    Row `r` attends to positions `0 .. position + r`. Query head `h` reads KV head
+    `h / (heads / kv_heads)`. Scores are multiplied by `scale` before the softmax.
+
+    ```mlir
+    %y = ninfer.attention %q, %cache, %position {heads = 9, kv_heads = 3, scale = 1.250000e-01}
+       : tensor<?x576xf32>, <3x2048x64, bf16> -> tensor<?x576xf32>
+    ```
+  }];
+  let arguments = (ins
+    Ninfer_Activation:$query,
+    Arg<Ninfer_KvCacheType, "attended to", [MemRead]>:$cache,
+    Index:$position,
+    Ninfer_PositiveAttr:$heads,
+    Ninfer_PositiveAttr:$kv_heads,
+    Ninfer_PositiveF64Attr:$scale);
+  let results = (outs Ninfer_Activation:$result);
+  let assemblyFormat = [{
+    $query `,` $cache `,` $position attr-dict `:` type($query) `,` type($cache) `->` type($result)
+  }];
+}
+
+#endif // NINFER_DIALECTS_NINFER_NINFERATTENTIONOPS_TD

@@ -1,0 +1,110 @@
+// The cost interface of every operation: bytes and flops from types alone.
+#include "dialects/ninfer/NinferDialect.h"
+
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+
+namespace ninfer {
+
+//===----------------------------------------------------------------------===//
+// Bytes
+//===----------------------------------------------------------------------===//
+
+/// Rows of an activation: its static count, else `rows`.
+static int64_t rowsOf(Value value, int64_t rows) {
+  auto type = cast<RankedTensorType>(value.getType());
+  return type.isDynamicDim(0) ? rows : type.getDimSize(0);
+}
+
+/// Elements of an activation.
+static int64_t elements(Value value, int64_t rows) {
+  return rowsOf(value, rows) * cast<RankedTensorType>(value.getType()).getDimSize(1);
+}
+
+/// Bytes of a whole value as a kernel sees it.
+static int64_t bytesOf(Value value, int64_t rows) {
+  return TypeSwitch<Type, int64_t>(value.getType())
+      .Case([](WeightType weight) { return weight.getEncodedBytes(); })
+      .Case([](KvCacheType cache) { return cache.getBytes(); })
+      .Case([](RopeTableType table) { return table.getBytes(); })
+      .Case([&](RankedTensorType tensor) {
+        return (tensor.getRank() == 2 ? elements(value, rows) : rowsOf(value, rows)) * 4;
+      })
+      .Default([](Type) { return 0; }); // a position is a scalar of the call
+}
+
+/// Bytes of an operand that its owner reads.
+static int64_t bytesReadFrom(OpOperand &use, int64_t rows) {
+  if (auto embedding = dyn_cast<EmbeddingOp>(use.getOwner()); embedding && use.get() == embedding.getWeight()) {
+    WeightType weight = embedding.getWeight().getType();
+    return rowsOf(embedding.getTokens(), rows) * (weight.getEncodedBytes() / weight.getN());
+  }
+  if (auto rope = dyn_cast<RopeOp>(use.getOwner()); rope && use.get() == rope.getTable())
+    return rowsOf(rope.getX(), rows) * rope.getTable().getType().getPairs() * 2 * 4;
+  if (auto append = dyn_cast<KvAppendOp>(use.getOwner()); append && use.get() == append.getCache())
+    return 0;
+  if (auto last = dyn_cast<LastRowOp>(use.getOwner()))
+    return bytesOf(last.getResult(), rows);
+  return bytesOf(use.get(), rows);
+}
+
+int64_t bytesReadBy(Operation *op, int64_t rows) {
+  int64_t total = 0;
+  if (auto fused = dyn_cast<FusedOp>(op)) {
+    // Each input once, by its greediest reader; intermediate values stay inside.
+    for (BlockArgument argument : fused.getBlock()->getArguments()) {
+      int64_t most = 0;
+      for (OpOperand &use : argument.getUses())
+        most = std::max(most, bytesReadFrom(use, rows));
+      total += most;
+    }
+    return total;
+  }
+  for (OpOperand &operand : op->getOpOperands())
+    total += bytesReadFrom(operand, rows);
+  return total;
+}
+
+int64_t bytesWrittenBy(Operation *op, int64_t rows) {
+  int64_t total = 0;
+  for (Value result : op->getResults())
+    total += bytesOf(result, rows);
+  if (auto append = dyn_cast<KvAppendOp>(op))
+    total += 2 * elements(append.getKey(), rows) *
+             (append.getCache().getType().getElementType().getIntOrFloatBitWidth() / 8);
+  if (auto fused = dyn_cast<FusedOp>(op))
+    for (auto append : fused.getBlock()->getOps<KvAppendOp>())
+      total += bytesWrittenBy(append, rows);
+  return total;
+}
+
+//===----------------------------------------------------------------------===//
+// Flops
+//===----------------------------------------------------------------------===//
+
+int64_t EmbeddingOp::flops(int64_t) { return 0; }
+int64_t KvAppendOp::flops(int64_t) { return 0; }
+int64_t LastRowOp::flops(int64_t) { return 0; }
+int64_t AddOp::flops(int64_t rows) { return elements(getResult(), rows); }
+// exp, add, divide, multiply.
+int64_t SwigluOp::flops(int64_t rows) { return 4 * elements(getResult(), rows); }
+// Square, add, scale, weight.
+int64_t RmsNormOp::flops(int64_t rows) { return 4 * elements(getX(), rows); }
+int64_t HeadNormOp::flops(int64_t rows) { return 4 * elements(getX(), rows); }
+// Two products and a sum per element.
+int64_t RopeOp::flops(int64_t rows) { return 3 * elements(getX(), rows); }
+int64_t LinearOp::flops(int64_t rows) { return 2 * elements(getResult(), rows) * getWeight().getType().getK(); }
+// Scores and weighted sum, each a multiply-add per query element and position.
+int64_t AttentionOp::flops(int64_t rows) {
+  return 4 * elements(getQuery(), rows) * getCache().getType().getCapacity();
+}
+
+int64_t FusedOp::flops(int64_t rows) {
+  int64_t total = 0;
+  for (auto op : getBlock()->getOps<NinferCostOpInterface>())
+    total += op.flops(rows);
+  return total;
+}
+
+} // namespace ninfer

@@ -1,0 +1,13 @@
+// Bases of the operations and the list of their families.
+#ifndef NINFER_DIALECTS_NINFER_NINFEROPS_TD
+#define NINFER_DIALECTS_NINFER_NINFEROPS_TD
+
+include "dialects/ninfer/NinferOpBase.td"
+include "dialects/ninfer/NinferModuleOps.td"
+include "dialects/ninfer/NinferLinearOps.td"
+include "dialects/ninfer/NinferNormOps.td"
+include "dialects/ninfer/NinferAttentionOps.td"
+include "dialects/ninfer/NinferRowOps.td"
+include "dialects/ninfer/NinferKernelOps.td"
+
+#endif // NINFER_DIALECTS_NINFER_NINFEROPS_TD

@@ -1,0 +1,49 @@
+// Operations on activations alone.
+#ifndef NINFER_DIALECTS_NINFER_NINFERROWOPS_TD
+#define NINFER_DIALECTS_NINFER_NINFERROWOPS_TD
+
+include "dialects/ninfer/NinferOpBase.td"
+
+//===----------------------------------------------------------------------===//
+// Row family
+//===----------------------------------------------------------------------===//
+
+def Ninfer_SwigluOp : Ninfer_ComputeOp<"swiglu", [Pure, SameOperandsAndResultType]> {
+  let summary = "silu(gate) * up, element by element";
+  let description = [{
+    `silu(g) = g / (1 + exp(-g))`.
+
+    ```mlir
+    %y = ninfer.swiglu %gate, %up : tensor<?x1536xf32>
+    ```
+  }];
+  let arguments = (ins Ninfer_Activation:$gate, Ninfer_Activation:$up);
+  let results = (outs Ninfer_Activation:$result);
+  let assemblyFormat = "$gate `,` $up attr-dict `:` type($result)";
+}
+
+def Ninfer_AddOp : Ninfer_ComputeOp<"add", [Pure, Commutative, SameOperandsAndResultType]> {
+  let summary = "sum, element by element";
+  let description = [{
+    ```mlir
+    %y = ninfer.add %a, %b : tensor<?x576xf32>
+    ```
+  }];
+  let arguments = (ins Ninfer_Activation:$lhs, Ninfer_Activation:$rhs);
+  let results = (outs Ninfer_Activation:$result);
+  let assemblyFormat = "$lhs `,` $rhs attr-dict `:` type($result)";
+}
+
+def Ninfer_LastRowOp : Ninfer_ComputeOp<"last_row", [Pure]> {
+  let summary = "the last row";
+  let description = [{
+    ```mlir
+    %y = ninfer.last_row %x : tensor<?x576xf32> -> tensor<1x576xf32>
+    ```
+  }];
+  let arguments = (ins Ninfer_Activation:$x);
+  let results = (outs Ninfer_Activation:$result);
+  let assemblyFormat = "$x attr-dict `:` type($x) `->` type($result)";
+}
+
+#endif // NINFER_DIALECTS_NINFER_NINFERROWOPS_TD
