@@ -144,7 +144,7 @@ Verdict judge(const KernelFamily &family, const KernelSignature &s, const Kernel
   checkEnums(checks, family, s);
   checkWeights(checks, family, s);
   checkShapes(checks, family, s);
-  if (uint64_t scratch = scratchBound(s, family.profile); scratch > kMaxScratchBytes)
+  if (uint64_t scratch = scratchBound(s, family); scratch > kMaxScratchBytes)
     checks.fail("scratch", "at most " + std::to_string(kMaxScratchBytes) + " bytes per thread",
                 std::to_string(scratch));
   if (checks.failures() > 0)

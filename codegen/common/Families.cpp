@@ -1,7 +1,5 @@
 #include "codegen/common/Families.h"
 
-#include "codegen/common/Tiling.h"
-
 #include <algorithm>
 #include <array>
 #include <set>
@@ -193,18 +191,20 @@ std::span<const KernelFamily> kernelFamilies() {
   return families;
 }
 
-uint64_t scratchBound(const KernelSignature &signature, KernelProfile profile) {
+uint64_t scratchBound(const KernelSignature &signature, const KernelFamily &family) {
+  if (family.executor != "cpu")
+    return 0;
   if (signature.op == OpKind::Attention) // one row of scores, in float32, for one tile
-    return static_cast<uint64_t>(signature.capacity) * 4;
+    return static_cast<uint64_t>(std::clamp<int64_t>(signature.capacity, 1, int64_t{1} << 40)) * 4;
   if (signature.op != OpKind::Linear || signature.weights.empty())
     return 0;
   std::set<bool> groupSizes; // W8 quantises activations per 32 inputs, the others per 64
   for (const WeightSignature &weight : signature.weights)
     groupSizes.insert(weight.format == Format::W8G32_F16S);
-  const uint64_t k = static_cast<uint64_t>((signature.weights.front().k + 127) / 128 * 128);
-  const uint64_t rows = static_cast<uint64_t>(signature.rows.max);
-  const uint64_t packed = static_cast<uint64_t>(packedBytesPerElement(profile) * static_cast<double>(rows * k));
-  const uint64_t copies = profile == KernelProfile::F32 ? 1 : groupSizes.size();
+  const uint64_t k = static_cast<uint64_t>(std::clamp<int64_t>(signature.weights.front().k, 1, 1 << 24));
+  const uint64_t rows = static_cast<uint64_t>(std::clamp<int64_t>(signature.rows.max, 1, 1 << 20));
+  const uint64_t packed = static_cast<uint64_t>(packedBytesPerElement(family.profile) * static_cast<double>(rows * k));
+  const uint64_t copies = family.profile == KernelProfile::F32 ? 1 : groupSizes.size();
   return packed * copies + k * 4 + rows * 16 * 2 * 4;
 }
 

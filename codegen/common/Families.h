@@ -72,8 +72,9 @@ struct KernelFamily {
 std::span<const KernelFamily> kernelFamilies();
 
 /// Upper bound of the per-thread scratch of one call, bytes: normalised row, packed activations (once per
-/// distinct group size), one tile of results. Admission refuses more than kMaxScratchBytes.
-uint64_t scratchBound(const KernelSignature &signature, KernelProfile profile);
+/// distinct group size), one tile of results; attention: one row of scores. Built-ins use none. Admission
+/// refuses more than kMaxScratchBytes.
+uint64_t scratchBound(const KernelSignature &signature, const KernelFamily &family);
 inline constexpr uint64_t kMaxScratchBytes = uint64_t{256} << 20;
 
 } // namespace ninfer

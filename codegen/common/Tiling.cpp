@@ -4,11 +4,11 @@
 
 namespace ninfer {
 
-int64_t linearGranule(const std::vector<int64_t> &n, KernelPhase phase) {
+int64_t linearGranule(const std::vector<int64_t> &n, int64_t maxRows) {
   constexpr int64_t kPanel = 16;
   constexpr int64_t kFewTiles = 128; // below this, 16-row tiles leave a team of 16 uneven by more than 1/8
   int64_t total = std::accumulate(n.begin(), n.end(), int64_t{0});
-  if (phase == KernelPhase::Decode && total < kPanel * kFewTiles)
+  if (maxRows == 1 && total < kPanel * kFewTiles)
     return kPanel / 2;
   return kPanel;
 }
@@ -42,7 +42,7 @@ Tiling tilingFor(const KernelSignature &signature, std::string_view executor) {
       units.push_back(weight.n);
     if (signature.epilogue == KernelEpilogue::Swiglu && units.size() == 2)
       units.pop_back();
-    int64_t granule = linearGranule(units, signature.phase);
+    int64_t granule = linearGranule(units, signature.rows.max);
     return {segmentFirstTiles(units, granule).back(), 0, granule};
   }
   if (signature.op == OpKind::LastRow)
