@@ -436,6 +436,10 @@ private:
       NINFER_RETURN_IF_ERROR(text(path + ".op", trace.op(), false));
       NINFER_RETURN_IF_ERROR(text(path + ".phase", trace.phase(), false));
       NINFER_RETURN_IF_ERROR(text(path + ".signature", trace.signature(), false));
+      if (trace.kernel() >= target.kernels()->size())
+        return fail(kTrace, path + ".kernel",
+                    "is " + std::to_string(trace.kernel()) + ", the target has " +
+                        std::to_string(target.kernels()->size()) + " kernels");
       unsigned accepted = 0;
       for (uint32_t k = 0; k < trace.verdicts()->size(); ++k) {
         const plan::Verdict &verdict = *trace.verdicts()->Get(k);

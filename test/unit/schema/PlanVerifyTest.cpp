@@ -262,6 +262,7 @@ const MeaningCase kCases[] = {
        decodeLaunch(p).args[2] = arena(64, 128);
      }},
     {"verdict word", "NB0522", [](auto &p) { target(p).traces[0]->verdicts[0]->verdict = "perhaps"; }},
+    {"trace kernel", "NB0522", [](auto &p) { target(p).traces[0]->kernel = 2; }},
     {"no verdict", "NB0522", [](auto &p) { target(p).traces[0]->verdicts.clear(); }},
 };
 
