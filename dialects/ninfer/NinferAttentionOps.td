@@ -8,7 +8,7 @@ include "dialects/ninfer/NinferOpBase.td"
 // Attention family
 //===----------------------------------------------------------------------===//
 
-def Ninfer_RopeOp : Ninfer_ComputeOp<"rope", [Pure]> {
+def Ninfer_RopeOp : Ninfer_ComputeOp<"rope", [Pure, AllTypesMatch<["x", "result"]>]> {
   let summary = "rotate each head by the angle of its position";
   let description = [{
     Row `r` is at sequence position `position + r`. In a head of length D the pair is `(i, i + D/2)`:
@@ -16,7 +16,7 @@ def Ninfer_RopeOp : Ninfer_ComputeOp<"rope", [Pure]> {
 
     ```mlir
     %y = ninfer.rope %q, %table, %position {heads = 9}
-       : tensor<?x576xf32>, <2048x32> -> tensor<?x576xf32>
+       : tensor<?x576xf32>, <2048x32>
     ```
   }];
   let arguments = (ins
@@ -26,18 +26,19 @@ def Ninfer_RopeOp : Ninfer_ComputeOp<"rope", [Pure]> {
     Ninfer_PositiveAttr:$heads);
   let results = (outs Ninfer_Activation:$result);
   let assemblyFormat = [{
-    $x `,` $table `,` $position attr-dict `:` type($x) `,` type($table) `->` type($result)
+    $x `,` $table `,` $position attr-dict `:` type($x) `,` type($table)
   }];
+  let hasVerifier = 1;
 }
 
-def Ninfer_KvAppendOp : Ninfer_ComputeOp<"kv_append"> {
+def Ninfer_KvAppendOp : Ninfer_ComputeOp<"kv_append", [AllTypesMatch<["key", "value"]>]> {
   let summary = "store keys and values of the rows at positions position, position + 1, ...";
   let description = [{
     Words are rounded to the element type of the cache.
 
     ```mlir
     ninfer.kv_append %k, %v, %cache, %position
-      : tensor<?x192xf32>, tensor<?x192xf32>, <3x2048x64, bf16>
+      : tensor<?x192xf32>, <3x2048x64, bf16>
     ```
   }];
   let arguments = (ins
@@ -46,11 +47,12 @@ def Ninfer_KvAppendOp : Ninfer_ComputeOp<"kv_append"> {
     Arg<Ninfer_KvCacheType, "appended to", [MemWrite]>:$cache,
     Index:$position);
   let assemblyFormat = [{
-    $key `,` $value `,` $cache `,` $position attr-dict `:` type($key) `,` type($value) `,` type($cache)
+    $key `,` $value `,` $cache `,` $position attr-dict `:` type($key) `,` type($cache)
   }];
+  let hasVerifier = 1;
 }
 
-def Ninfer_AttentionOp : Ninfer_ComputeOp<"attention"> {
+def Ninfer_AttentionOp : Ninfer_ComputeOp<"attention", [AllTypesMatch<["query", "result"]>]> {
   let summary = "causal attention over the cache";
   let description = [{
     Row `r` attends to positions `0 .. position + r`. Query head `h` reads KV head
@@ -58,7 +60,7 @@ def Ninfer_AttentionOp : Ninfer_ComputeOp<"attention"> {
 
     ```mlir
     %y = ninfer.attention %q, %cache, %position {heads = 9, kv_heads = 3, scale = 1.250000e-01}
-       : tensor<?x576xf32>, <3x2048x64, bf16> -> tensor<?x576xf32>
+       : tensor<?x576xf32>, <3x2048x64, bf16>
     ```
   }];
   let arguments = (ins
@@ -70,8 +72,9 @@ def Ninfer_AttentionOp : Ninfer_ComputeOp<"attention"> {
     Ninfer_PositiveF64Attr:$scale);
   let results = (outs Ninfer_Activation:$result);
   let assemblyFormat = [{
-    $query `,` $cache `,` $position attr-dict `:` type($query) `,` type($cache) `->` type($result)
+    $query `,` $cache `,` $position attr-dict `:` type($query) `,` type($cache)
   }];
+  let hasVerifier = 1;
 }
 
 #endif // NINFER_DIALECTS_NINFER_NINFERATTENTIONOPS_TD

@@ -1,11 +1,28 @@
 // Fused regions, kernels and launches: text, effects, checks.
 #include "dialects/ninfer/NinferDialect.h"
 
-#include "mlir/IR/Builders.h"
+#include "mlir/IR/PatternMatch.h"
+#include "llvm/ADT/BitVector.h"
+#include "llvm/ADT/MapVector.h"
 
 using namespace mlir;
 
 namespace ninfer {
+
+/// A body holds compute operations and ends in ninfer.yield.
+static LogicalResult verifyBody(Operation *op, Block &block) {
+  if (block.empty() || !isa<YieldOp>(block.back()))
+    return op->emitOpError() << "region must end in ninfer.yield";
+  if (block.without_terminator().empty())
+    return op->emitOpError() << "region must hold at least one operation";
+  for (Operation &inner : block.without_terminator())
+    if (!isa<NinferCostOpInterface>(inner)) {
+      InFlightDiagnostic diag = op->emitOpError() << "region may hold compute operations only";
+      diag.attachNote(inner.getLoc()) << "'" << inner.getName() << "' is not one";
+      return diag;
+    }
+  return success();
+}
 
 //===----------------------------------------------------------------------===//
 // FusedOp
@@ -53,6 +70,76 @@ void FusedOp::print(OpAsmPrinter &printer) {
   printer.printRegion(getBody(), /*printEntryBlockArgs=*/false);
 }
 
+LogicalResult FusedOp::verifyRegions() {
+  if (getKind().empty()) // fused_c1
+    return emitOpError() << "kind must not be empty";
+  if (getBlock()->getArgumentTypes() != getInputs().getTypes()) // fused_c2
+    return emitOpError() << "expected region arguments of the operands' types (" << getInputs().getTypes()
+                         << "), got (" << getBlock()->getArgumentTypes() << ")";
+  if (failed(verifyBody(*this, *getBlock()))) // fused_c3
+    return failure();
+  if (getYield().getValues().getTypes() != getOutputs().getTypes()) // fused_c4
+    return emitOpError() << "expected ninfer.yield of the result types (" << getOutputs().getTypes() << "), got ("
+                         << getYield().getValues().getTypes() << ")";
+  if (!getBlock()->getOps<FusedOp>().empty()) // fused_c5
+    return emitOpError() << "region may not hold another ninfer.fused";
+  return success();
+}
+
+namespace {
+
+/// Drops inputs without a use inside, inputs given twice and results without a use outside.
+struct TrimFused : OpRewritePattern<FusedOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(FusedOp op, PatternRewriter &rewriter) const override {
+    Block *block = op.getBlock();
+    SmallVector<Value> inputs, outputs;
+    SmallVector<Type> types;
+    llvm::SmallMapVector<Value, BlockArgument, 8> kept;
+    llvm::BitVector dropped(block->getNumArguments());
+    for (auto [argument, operand] : llvm::zip_equal(block->getArguments(), op.getInputs())) {
+      auto [entry, isNew] = kept.try_emplace(operand, argument);
+      if (!isNew)
+        rewriter.replaceAllUsesWith(argument, entry->second);
+    }
+    for (auto [argument, operand] : llvm::zip_equal(block->getArguments(), op.getInputs())) {
+      if (argument.use_empty())
+        dropped.set(argument.getArgNumber());
+      else
+        inputs.push_back(operand);
+    }
+    llvm::BitVector keptResults(op.getNumResults());
+    for (auto [result, value] : llvm::zip_equal(op.getOutputs(), op.getYield().getValues())) {
+      if (result.use_empty())
+        continue;
+      keptResults.set(result.getResultNumber());
+      outputs.push_back(value);
+      types.push_back(result.getType());
+    }
+    if (dropped.none() && keptResults.all())
+      return failure();
+
+    auto trimmed = FusedOp::create(rewriter, op.getLoc(), types, op.getKindAttr(), inputs);
+    trimmed->setDiscardableAttrs(op->getDiscardableAttrDictionary());
+    rewriter.modifyOpInPlace(op.getYield(), [&] { op.getYield().getValuesMutable().assign(outputs); });
+    rewriter.inlineRegionBefore(op.getBody(), trimmed.getBody(), trimmed.getBody().end());
+    trimmed.getBlock()->eraseArguments(dropped);
+    auto results = trimmed.getOutputs().begin();
+    for (OpResult result : op->getResults())
+      if (keptResults.test(result.getResultNumber()))
+        rewriter.replaceAllUsesWith(result, *results++);
+    rewriter.eraseOp(op);
+    return success();
+  }
+};
+
+} // namespace
+
+void FusedOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) {
+  patterns.add<TrimFused>(context);
+}
+
 //===----------------------------------------------------------------------===//
 // KernelOp
 //===----------------------------------------------------------------------===//
@@ -82,9 +169,38 @@ void KernelOp::print(OpAsmPrinter &printer) {
   printer.printRegion(getBody(), /*printEntryBlockArgs=*/false);
 }
 
+LogicalResult KernelOp::verifyRegions() {
+  if (getFamily().empty() || getProfile().empty()) // kernel_c1
+    return emitOpError() << "family and profile must not be empty";
+  if (getTilesConst() + getTilesPerRow() == 0) // kernel_c2
+    return emitOpError() << "must run at least one tile";
+  if (failed(verifyBody(*this, *getBlock()))) // kernel_c3
+    return failure();
+  bool anyDynamic = llvm::any_of(getArguments(), [](BlockArgument argument) {
+    auto shaped = dyn_cast<ShapedType>(argument.getType());
+    return shaped && !shaped.hasStaticShape();
+  });
+  if (anyDynamic != getDynamicRows()) // kernel_c4
+    return emitOpError() << (anyDynamic ? "has an argument with dynamic rows and needs dynamic_rows"
+                                        : "has dynamic_rows and needs an argument with dynamic rows");
+  return success();
+}
+
 //===----------------------------------------------------------------------===//
 // LaunchOp
 //===----------------------------------------------------------------------===//
+
+LogicalResult LaunchOp::verify() {
+  std::optional<ArrayRef<int64_t>> offsets = getOffsets();
+  if (!offsets)
+    return success();
+  if (offsets->size() != getNumResults()) // launch_c1
+    return emitOpError() << "expected " << getNumResults() << " offsets (one per result), got " << offsets->size();
+  for (auto [index, offset] : llvm::enumerate(*offsets))
+    if (offset < 0) // launch_c5
+      return emitOpError() << "offset of result " << index << " must not be negative, got " << offset;
+  return success();
+}
 
 /// A launch may read and write every cache it is given, and nothing else.
 void LaunchOp::getEffects(SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>> &effects) {

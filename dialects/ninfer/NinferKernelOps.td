@@ -26,10 +26,12 @@ def Ninfer_FusedOp : Ninfer_ComputeOp<"fused", [
   let results = (outs Variadic<Ninfer_Activation>:$outputs);
   let regions = (region SizedRegion<1>:$body);
   let hasCustomAssemblyFormat = 1;
+  let hasRegionVerifier = 1;
   let extraClassDeclaration = [{
     ::mlir::Block *getBlock() { return &getBody().front(); }
     ::ninfer::YieldOp getYield();
   }];
+  let hasCanonicalizer = 1;
 }
 
 def Ninfer_YieldOp : Ninfer_Op<"yield", [
@@ -66,6 +68,7 @@ def Ninfer_KernelOp : Ninfer_Op<"kernel", [
     UnitAttr:$dynamic_rows);
   let regions = (region SizedRegion<1>:$body);
   let hasCustomAssemblyFormat = 1;
+  let hasRegionVerifier = 1;
   let extraClassDeclaration = [{
     ::mlir::Block *getBlock() { return &getBody().front(); }
     ::ninfer::YieldOp getYield();
@@ -94,6 +97,7 @@ def Ninfer_LaunchOp : Ninfer_Op<"launch", [
     OptionalAttr<DenseI64ArrayAttr>:$offsets);
   let results = (outs Variadic<Ninfer_Activation>:$outputs);
   let assemblyFormat = "$kernel `(` $inputs `)` attr-dict `:` functional-type($inputs, $outputs)";
+  let hasVerifier = 1;
 }
 
 #endif // NINFER_DIALECTS_NINFER_NINFERKERNELOPS_TD

@@ -21,6 +21,7 @@ def Ninfer_EmbeddingOp : Ninfer_ComputeOp<"embedding", [Pure]> {
   let arguments = (ins Ninfer_Tokens:$tokens, Ninfer_Matrix:$weight);
   let results = (outs Ninfer_Activation:$result);
   let assemblyFormat = "$tokens `,` $weight attr-dict `:` type($tokens) `,` type($weight) `->` type($result)";
+  let hasVerifier = 1;
 }
 
 def Ninfer_LinearOp : Ninfer_ComputeOp<"linear", [Pure]> {
@@ -39,6 +40,7 @@ def Ninfer_LinearOp : Ninfer_ComputeOp<"linear", [Pure]> {
   let assemblyFormat = [{
     $x `,` $weight `policy` `` $policy attr-dict `:` type($x) `,` type($weight) `->` type($result)
   }];
+  let hasVerifier = 1;
 }
 
 #endif // NINFER_DIALECTS_NINFER_NINFERLINEAROPS_TD

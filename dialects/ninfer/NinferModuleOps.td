@@ -27,6 +27,7 @@ def Ninfer_ObjectOp : Ninfer_Op<"object", [Symbol, HasParent<"::mlir::ModuleOp">
   let assemblyFormat = [{
     $sym_name `:` `<` custom<ObjectEncoding>($shape, $format, $layout) `>` `at` $offset `size` $bytes attr-dict
   }];
+  let hasVerifier = 1;
 }
 
 def Ninfer_ParameterOp : Ninfer_Op<"parameter", [
@@ -52,6 +53,7 @@ def Ninfer_ParameterOp : Ninfer_Op<"parameter", [
   let assemblyFormat = [{
     $sym_name `:` $type `parts` $parts `policy` `` $policy (`planes` $planes^)? attr-dict
   }];
+  let hasVerifier = 1;
 }
 
 def Ninfer_StateOp : Ninfer_Op<"state", [Symbol, HasParent<"::mlir::ModuleOp">]> {
@@ -69,6 +71,7 @@ def Ninfer_StateOp : Ninfer_Op<"state", [Symbol, HasParent<"::mlir::ModuleOp">]>
     TypeAttrOf<AnyTypeOf<[Ninfer_KvCacheType, Ninfer_RopeTableType]>>:$type,
     OptionalAttr<DenseF64ArrayAttr>:$inv_freq);
   let assemblyFormat = "$sym_name `:` $type attr-dict";
+  let hasVerifier = 1;
 }
 
 //===----------------------------------------------------------------------===//

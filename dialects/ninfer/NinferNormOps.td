@@ -8,14 +8,14 @@ include "dialects/ninfer/NinferOpBase.td"
 // Norm family
 //===----------------------------------------------------------------------===//
 
-def Ninfer_RmsNormOp : Ninfer_ComputeOp<"rms_norm", [Pure]> {
+def Ninfer_RmsNormOp : Ninfer_ComputeOp<"rms_norm", [Pure, AllTypesMatch<["x", "result"]>]> {
   let summary = "root-mean-square norm of each row, times a weight";
   let description = [{
     `y[r][i] = x[r][i] / sqrt(mean(x[r]^2) + eps) * w[i]`; with `unit_offset` the factor is `1 + w[i]`.
 
     ```mlir
     %y = ninfer.rms_norm %x, %w {eps = 1.0e-05}
-       : tensor<?x576xf32>, <576, BF16, "contiguous-le-v1"> -> tensor<?x576xf32>
+       : tensor<?x576xf32>, <576, BF16, "contiguous-le-v1">
     ```
   }];
   let arguments = (ins
@@ -24,17 +24,18 @@ def Ninfer_RmsNormOp : Ninfer_ComputeOp<"rms_norm", [Pure]> {
     Ninfer_PositiveF64Attr:$eps,
     DefaultValuedAttr<BoolAttr, "false">:$unit_offset);
   let results = (outs Ninfer_Activation:$result);
-  let assemblyFormat = "$x `,` $weight attr-dict `:` type($x) `,` type($weight) `->` type($result)";
+  let assemblyFormat = "$x `,` $weight attr-dict `:` type($x) `,` type($weight)";
+  let hasVerifier = 1;
 }
 
-def Ninfer_HeadNormOp : Ninfer_ComputeOp<"head_norm", [Pure]> {
+def Ninfer_HeadNormOp : Ninfer_ComputeOp<"head_norm", [Pure, AllTypesMatch<["x", "result"]>]> {
   let summary = "root-mean-square norm of each head of each row, times a weight";
   let description = [{
     The row is `heads` heads of equal length; each is normalised on its own with the same weight.
 
     ```mlir
     %y = ninfer.head_norm %q, %w {eps = 1.0e-06, heads = 16}
-       : tensor<?x2048xf32>, <128, BF16, "contiguous-le-v1"> -> tensor<?x2048xf32>
+       : tensor<?x2048xf32>, <128, BF16, "contiguous-le-v1">
     ```
   }];
   let arguments = (ins
@@ -43,7 +44,8 @@ def Ninfer_HeadNormOp : Ninfer_ComputeOp<"head_norm", [Pure]> {
     Ninfer_PositiveAttr:$heads,
     Ninfer_PositiveF64Attr:$eps);
   let results = (outs Ninfer_Activation:$result);
-  let assemblyFormat = "$x `,` $weight attr-dict `:` type($x) `,` type($weight) `->` type($result)";
+  let assemblyFormat = "$x `,` $weight attr-dict `:` type($x) `,` type($weight)";
+  let hasVerifier = 1;
 }
 
 #endif // NINFER_DIALECTS_NINFER_NINFERNORMOPS_TD

@@ -8,7 +8,8 @@ include "dialects/ninfer/NinferOpBase.td"
 // Row family
 //===----------------------------------------------------------------------===//
 
-def Ninfer_SwigluOp : Ninfer_ComputeOp<"swiglu", [Pure, SameOperandsAndResultType]> {
+def Ninfer_SwigluOp : Ninfer_ComputeOp<"swiglu", [
+    Pure, AllTypesMatch<["gate", "up", "result"]>]> { // swiglu_c1
   let summary = "silu(gate) * up, element by element";
   let description = [{
     `silu(g) = g / (1 + exp(-g))`.
@@ -22,7 +23,8 @@ def Ninfer_SwigluOp : Ninfer_ComputeOp<"swiglu", [Pure, SameOperandsAndResultTyp
   let assemblyFormat = "$gate `,` $up attr-dict `:` type($result)";
 }
 
-def Ninfer_AddOp : Ninfer_ComputeOp<"add", [Pure, Commutative, SameOperandsAndResultType]> {
+def Ninfer_AddOp : Ninfer_ComputeOp<"add", [
+    Pure, Commutative, AllTypesMatch<["lhs", "rhs", "result"]>]> { // add_c1
   let summary = "sum, element by element";
   let description = [{
     ```mlir
@@ -44,6 +46,8 @@ def Ninfer_LastRowOp : Ninfer_ComputeOp<"last_row", [Pure]> {
   let arguments = (ins Ninfer_Activation:$x);
   let results = (outs Ninfer_Activation:$result);
   let assemblyFormat = "$x attr-dict `:` type($x) `->` type($result)";
+  let hasVerifier = 1;
+  let hasFolder = 1;
 }
 
 #endif // NINFER_DIALECTS_NINFER_NINFERROWOPS_TD

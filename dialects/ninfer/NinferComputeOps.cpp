@@ -1,0 +1,129 @@
+// Rules of the compute operations that their declarations cannot express. The number in the comment of a
+// rule is its number in docs/dialect/spec.md and the name of its negative test.
+#include "dialects/ninfer/NinferDialect.h"
+
+using namespace mlir;
+
+namespace ninfer {
+
+//===----------------------------------------------------------------------===//
+// Checks shared by the families
+//===----------------------------------------------------------------------===//
+
+static int64_t rowsOf(Value value) { return cast<RankedTensorType>(value.getType()).getDimSize(0); }
+static int64_t widthOf(Value value) { return cast<RankedTensorType>(value.getType()).getDimSize(1); }
+
+static std::string dimText(int64_t dim) {
+  return ShapedType::isDynamic(dim) ? std::string("?") : std::to_string(dim);
+}
+
+/// `what` must be `expected`, which is explained by `because`.
+static LogicalResult expectDim(Operation *op, StringRef what, int64_t expected, int64_t actual, StringRef because) {
+  if (expected == actual)
+    return success();
+  return op->emitOpError() << "expected " << what << " " << dimText(expected) << " (" << because << "), got "
+                           << dimText(actual);
+}
+
+static LogicalResult expectType(Operation *op, StringRef what, Type expected, Type actual, StringRef because) {
+  if (expected == actual)
+    return success();
+  return op->emitOpError() << "expected " << what << " " << expected << " (" << because << "), got " << actual;
+}
+
+/// A weight takes part in arithmetic; I32 objects only carry indices.
+static LogicalResult expectArithmetic(Operation *op, WeightType weight) {
+  if (weight.getFormat() != Format::I32)
+    return success();
+  return op->emitOpError() << "weight format I32 holds indices, expected one of the other formats of: "
+                           << listFormats();
+}
+
+//===----------------------------------------------------------------------===//
+// Linear family
+//===----------------------------------------------------------------------===//
+
+LogicalResult EmbeddingOp::verify() {
+  WeightType weight = getWeight().getType();
+  if (failed(expectDim(*this, "result width", weight.getK(), widthOf(getResult()), // embedding_c1
+                       "the length of a weight row")) ||
+      failed(expectDim(*this, "result rows", rowsOf(getTokens()), rowsOf(getResult()), // embedding_c2
+                       "the number of tokens")))
+    return failure();
+  return expectArithmetic(*this, weight); // embedding_c3
+}
+
+LogicalResult LinearOp::verify() {
+  WeightType weight = getWeight().getType();
+  if (failed(expectDim(*this, "x width", weight.getK(), widthOf(getX()), // linear_c1
+                       "K of the weight")) ||
+      failed(expectDim(*this, "result width", weight.getN(), widthOf(getResult()), // linear_c2
+                       "N of the weight")) ||
+      failed(expectDim(*this, "result rows", rowsOf(getX()), rowsOf(getResult()), // linear_c3
+                       "the rows of x")))
+    return failure();
+  return expectArithmetic(*this, weight); // linear_c4
+}
+
+//===----------------------------------------------------------------------===//
+// Norm family
+//===----------------------------------------------------------------------===//
+
+LogicalResult RmsNormOp::verify() {
+  WeightType weight = getWeight().getType();
+  if (failed(expectDim(*this, "weight length", widthOf(getX()), weight.getK(), // rms_norm_c1
+                       "the width of x")))
+    return failure();
+  return expectArithmetic(*this, weight); // rms_norm_c2
+}
+
+LogicalResult HeadNormOp::verify() {
+  WeightType weight = getWeight().getType();
+  if (failed(expectDim(*this, "x width", getHeads() * weight.getK(), widthOf(getX()), // head_norm_c1
+                       "heads times the weight length")))
+    return failure();
+  return expectArithmetic(*this, weight); // head_norm_c2
+}
+
+//===----------------------------------------------------------------------===//
+// Attention family
+//===----------------------------------------------------------------------===//
+
+LogicalResult RopeOp::verify() {
+  return expectDim(*this, "x width", getHeads() * 2 * getTable().getType().getPairs(), widthOf(getX()), // rope_c1
+                   "heads times two values per pair");
+}
+
+LogicalResult KvAppendOp::verify() {
+  KvCacheType cache = getCache().getType();
+  return expectDim(*this, "key width", cache.getKvHeads() * cache.getHeadDim(), widthOf(getKey()), // kv_append_c1
+                   "kv heads times head dimension of the cache");
+}
+
+LogicalResult AttentionOp::verify() {
+  KvCacheType cache = getCache().getType();
+  if (failed(expectDim(*this, "kv_heads", cache.getKvHeads(), getKvHeads(), // attention_c1
+                       "kv heads of the cache")))
+    return failure();
+  if (getHeads() % getKvHeads() != 0) // attention_c2
+    return emitOpError() << "heads must be a multiple of kv_heads, got " << getHeads() << " and " << getKvHeads();
+  return expectDim(*this, "query width", getHeads() * cache.getHeadDim(), widthOf(getQuery()), // attention_c3
+                   "heads times head dimension of the cache");
+}
+
+//===----------------------------------------------------------------------===//
+// Row family
+//===----------------------------------------------------------------------===//
+
+LogicalResult LastRowOp::verify() {
+  auto x = cast<RankedTensorType>(getX().getType());
+  return expectType(*this, "result", RankedTensorType::get({1, x.getDimSize(1)}, x.getElementType()), // last_row_c1
+                    getResult().getType(), "one row of x");
+}
+
+/// The last row of one row is that row.
+OpFoldResult LastRowOp::fold(FoldAdaptor) {
+  return getX().getType() == getResult().getType() ? getX() : OpFoldResult();
+}
+
+} // namespace ninfer
