@@ -75,7 +75,7 @@ KernelFamily cpuLinear(std::string_view name, KernelProfile profile, int (*prior
   f.prologues = kAllPrologues;
   f.epilogues = kAllEpilogues;
   f.acceptsFused = true;
-  f.segments = {1, 8};
+  f.segments = {1, kMaxSegments};
   f.n = kOutputs;
   f.k = kWidth;
   f.priority = priority;
@@ -171,15 +171,15 @@ std::vector<KernelFamily> makeFamilies() {
   return all;
 }
 
-/// Bytes of one activation element inside a packed row, group scales included (at most 4 per 32 elements).
+/// At most this many bytes per packed activation element: the value, group sums, group scales.
 double packedBytesPerElement(KernelProfile profile) {
   switch (profile) {
   case KernelProfile::F32:
     return 4.0;
   case KernelProfile::A16:
-    return 2.25;
+    return 3.25;
   case KernelProfile::A8:
-    return 1.25;
+    return 2.25;
   }
   return 4.0;
 }
@@ -201,11 +201,14 @@ uint64_t scratchBound(const KernelSignature &signature, const KernelFamily &fami
   std::set<bool> groupSizes; // W8 quantises activations per 32 inputs, the others per 64
   for (const WeightSignature &weight : signature.weights)
     groupSizes.insert(weight.format == Format::W8G32_F16S);
-  const uint64_t k = static_cast<uint64_t>(std::clamp<int64_t>(signature.weights.front().k, 1, 1 << 24));
-  const uint64_t rows = static_cast<uint64_t>(std::clamp<int64_t>(signature.rows.max, 1, 1 << 20));
-  const uint64_t packed = static_cast<uint64_t>(packedBytesPerElement(family.profile) * static_cast<double>(rows * k));
+  auto bounded = [](int64_t value, int64_t max) { return static_cast<uint64_t>(std::clamp<int64_t>(value, 1, max)); };
+  const uint64_t k = (bounded(signature.weights.front().k, 1 << 24) + 127) / 128 * 128;
+  const uint64_t rows = (bounded(signature.rows.max, 1 << 20) + 15) / 16 * 16;
   const uint64_t copies = family.profile == KernelProfile::F32 ? 1 : groupSizes.size();
-  return packed * copies + k * 4 + rows * 16 * 2 * 4;
+  const double packed = packedBytesPerElement(family.profile) * static_cast<double>(rows * k);
+  const uint64_t panel = 32 * (512 * 4 + 32 * 4 + rows * 4); // unpacked weights, their scales, sums
+  const uint64_t results = rows * 32 * 2 * 4;                // one tile of gate and up
+  return static_cast<uint64_t>(packed) * copies + rows * 64 * copies + k * 4 + panel + results;
 }
 
 } // namespace ninfer

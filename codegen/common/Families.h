@@ -68,6 +68,9 @@ struct KernelFamily {
   int (*priority)(const KernelSignature &) = nullptr;
 };
 
+/// Segments a fused linear kernel may have.
+inline constexpr int64_t kMaxSegments = 8;
+
 /// All families, in the order traces print them.
 std::span<const KernelFamily> kernelFamilies();
 

@@ -5,12 +5,11 @@
 namespace ninfer {
 
 int64_t linearGranule(const std::vector<int64_t> &n, int64_t maxRows) {
-  constexpr int64_t kPanel = 16;
-  constexpr int64_t kFewTiles = 128; // below this, 16-row tiles leave a team of 16 uneven by more than 1/8
-  int64_t total = std::accumulate(n.begin(), n.end(), int64_t{0});
-  if (maxRows == 1 && total < kPanel * kFewTiles)
-    return kPanel / 2;
-  return kPanel;
+  constexpr int64_t kEnough = 2048; // outputs: with fewer, wide tiles leave a team of threads uneven
+  const bool enough = std::accumulate(n.begin(), n.end(), int64_t{0}) >= kEnough;
+  if (maxRows == 1)
+    return enough ? 16 : 8;
+  return enough ? 32 : 16;
 }
 
 std::vector<int64_t> segmentFirstTiles(const std::vector<int64_t> &n, int64_t granule) {

@@ -33,8 +33,9 @@ struct Tiling {
 Tiling tilingFor(const KernelSignature &signature, std::string_view executor);
 
 /// Output rows per tile of a CPU linear kernel. `n` are the units of each segment (swiglu: one entry, pairs).
-/// 16 rows fill a panel of the many-row kernels and one 64-byte line of results; one activation row and few
-/// outputs use 8, so that several threads still get even shares.
+/// One activation row: 16, one 64-byte line of results, so that no two threads write one line. Several rows: 32,
+/// a whole panel of the widest many-row micro-kernel. Half of it when the segments have few outputs together,
+/// so that threads still get even shares.
 int64_t linearGranule(const std::vector<int64_t> &n, int64_t maxRows);
 
 /// First tile of every segment, plus the total as last entry.

@@ -1,0 +1,154 @@
+// Linear groups: linears of one input with the norm in front of it, gate and up with swiglu, residual sums.
+#include "passes/Fuse.h"
+
+#include "codegen/common/Families.h"
+
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
+
+using namespace mlir;
+
+namespace ninfer {
+namespace {
+
+/// Formats of one class may share a group: a group has one compute profile, and only integer codes have the
+/// integer profiles.
+bool hasIntegerCodes(LinearOp linear) {
+  return formatInfo(linear.getWeight().getType().getFormat()).category == FormatCategory::GroupedInteger;
+}
+
+/// Linears that become one group, and the operation behind them that they are fused with, if any.
+struct Group {
+  llvm::SmallVector<LinearOp> linears;
+  Operation *epilogue = nullptr;
+  Value input() const { return linears.front().getX(); }
+};
+
+/// Gate and up of a swiglu that nobody else reads.
+bool isSwigluPair(LinearOp gate, LinearOp up) {
+  return gate && up && gate != up && gate->hasOneUse() && up->hasOneUse() && gate.getX() == up.getX() &&
+         hasIntegerCodes(gate) == hasIntegerCodes(up) && gate->getBlock() == up->getBlock();
+}
+
+/// The group with an epilogue that `linear` belongs to, if its only user is a swiglu or a sum.
+std::optional<Group> epilogueGroup(LinearOp linear) {
+  if (!linear->hasOneUse())
+    return std::nullopt;
+  Operation *user = *linear->user_begin();
+  if (user->getBlock() != linear->getBlock())
+    return std::nullopt;
+  if (auto swiglu = dyn_cast<SwigluOp>(user)) {
+    auto gate = swiglu.getGate().getDefiningOp<LinearOp>(), up = swiglu.getUp().getDefiningOp<LinearOp>();
+    if (isSwigluPair(gate, up))
+      return Group{{gate, up}, user};
+    return std::nullopt;
+  }
+  if (isa<AddOp>(user))
+    return Group{{linear}, user};
+  return std::nullopt;
+}
+
+/// All groups of the block, in the order of their first linears.
+llvm::SmallVector<Group> findGroups(Block &block) {
+  llvm::SmallVector<Group> groups;
+  llvm::SetVector<Operation *> taken; // linears and epilogues; iteration is never pointer-ordered
+  llvm::SmallVector<LinearOp> plain;
+  for (auto linear : block.getOps<LinearOp>()) {
+    if (taken.contains(linear))
+      continue;
+    std::optional<Group> group = epilogueGroup(linear);
+    if (!group || taken.contains(group->epilogue)) {
+      plain.push_back(linear);
+      continue;
+    }
+    for (LinearOp member : group->linears)
+      taken.insert(member);
+    taken.insert(group->epilogue);
+    groups.push_back(*group);
+  }
+  llvm::MapVector<std::pair<Value, int>, size_t> open; // (input, class) -> index of the group to extend
+  for (LinearOp linear : plain) {
+    auto [slot, fresh] = open.insert({{linear.getX(), hasIntegerCodes(linear)}, groups.size()});
+    if (!fresh && static_cast<int64_t>(groups[slot->second].linears.size()) == kMaxSegments) {
+      slot->second = groups.size();
+      fresh = true;
+    }
+    if (fresh)
+      groups.push_back(Group{});
+    groups[slot->second].linears.push_back(linear);
+  }
+  return groups;
+}
+
+/// True if linears alone read the value: then each group can compute it for itself.
+bool onlyLinearsRead(Value value) {
+  return llvm::all_of(value.getUsers(), [&](Operation *user) { return isa<LinearOp>(user); });
+}
+
+/// [last_row] [rms_norm] in front of the group's input, outermost first.
+llvm::SmallVector<Operation *> prologueOf(Value input) {
+  llvm::SmallVector<Operation *> ops;
+  Operation *producer = input.getDefiningOp();
+  if (!producer || !isa<RmsNormOp, LastRowOp>(producer) || !onlyLinearsRead(input))
+    return ops;
+  if (auto norm = dyn_cast<RmsNormOp>(producer))
+    if (auto last = norm.getX().getDefiningOp<LastRowOp>(); last && last->hasOneUse())
+      ops.push_back(last);
+  ops.push_back(producer);
+  return ops;
+}
+
+/// Where the group stands: at its last operation if it has an epilogue (whose other operand is there), else at
+/// its first linear (whose users may follow at once).
+Operation *positionOf(const Group &group) {
+  return group.epilogue ? group.epilogue : group.linears.front().getOperation();
+}
+
+void fuseGroup(const Group &group, llvm::ArrayRef<Operation *> prologue) {
+  llvm::SmallVector<Operation *> ops(prologue);
+  for (LinearOp linear : group.linears)
+    ops.push_back(linear);
+  if (group.epilogue)
+    ops.push_back(group.epilogue);
+
+  llvm::SmallSetVector<Value, 8> made, inputs;
+  for (Operation *op : ops) {
+    for (Value operand : op->getOperands())
+      if (!made.contains(operand))
+        inputs.insert(operand);
+    made.insert(op->result_begin(), op->result_end());
+  }
+  llvm::SmallVector<Value> results;
+  if (group.epilogue)
+    results.push_back(group.epilogue->getResult(0));
+  else
+    for (LinearOp linear : group.linears)
+      results.push_back(linear.getResult());
+  makeFused("linear", positionOf(group), ops, prologue, inputs.getArrayRef(), results);
+}
+
+} // namespace
+
+int64_t fuseLinears(Block &block) {
+  // Prologues are found before anything changes: afterwards the readers of a norm are groups.
+  llvm::SmallVector<Group> groups = findGroups(block);
+  llvm::SmallVector<llvm::SmallVector<Operation *>> prologues;
+  llvm::SmallSetVector<Operation *, 8> copied;
+  for (const Group &group : groups) {
+    prologues.push_back(prologueOf(group.input()));
+    copied.insert(prologues.back().begin(), prologues.back().end());
+  }
+  int64_t made = 0;
+  for (auto [group, prologue] : llvm::zip_equal(groups, prologues)) {
+    if (group.linears.size() == 1 && !group.epilogue && prologue.empty())
+      continue; // nothing to share: stays a single linear
+    fuseGroup(group, prologue);
+    ++made;
+  }
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
+    if (copied.contains(&op) && op.use_empty())
+      op.erase();
+  return made;
+}
+
+} // namespace ninfer

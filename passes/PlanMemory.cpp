@@ -1,0 +1,118 @@
+// ninfer-plan-memory: arena offsets of activations, bytes of states.
+#include "codegen/common/ArenaPlan.h"
+#include "passes/IRUtil.h"
+#include "passes/Passes.h"
+
+#include "llvm/ADT/MapVector.h"
+
+using namespace mlir;
+
+namespace ninfer {
+
+#define GEN_PASS_DEF_PLANMEMORYPASS
+#include "passes/Passes.h.inc"
+
+namespace {
+
+constexpr uint64_t kWordBytes = 4; ///< float32 activations, int32 tokens
+
+/// Bytes at the largest number of rows; nothing on overflow.
+std::optional<uint64_t> bytesOf(RankedTensorType type, int64_t maxRows) {
+  uint64_t bytes = kWordBytes;
+  for (auto [index, size] : llvm::enumerate(type.getShape())) {
+    uint64_t extent = static_cast<uint64_t>(index == 0 && type.isDynamicDim(0) ? maxRows : size);
+    if (__builtin_mul_overflow(bytes, extent, &bytes))
+      return std::nullopt;
+  }
+  return bytes;
+}
+
+/// The values of one function that live in the arena, in program order, with their lifetimes in launches.
+struct Liveness {
+  llvm::MapVector<Value, size_t> index;
+  std::vector<ArenaValue> values;
+};
+
+struct PlanMemoryPass : impl::PlanMemoryPassBase<PlanMemoryPass> {
+  void runOnOperation() override {
+    for (func::FuncOp function : componentFunctions(getOperation())) {
+      FailureOr<PhaseInfo> phase = phaseOf(function);
+      FailureOr<Block *> block = bodyOf(function);
+      if (failed(phase) || failed(block) || failed(plan(function, **block, *phase)))
+        return signalPassFailure();
+    }
+    for (auto state : getOperation().getOps<StateOp>()) {
+      int64_t bytes = isa<KvCacheType>(state.getType()) ? cast<KvCacheType>(state.getType()).getBytes()
+                                                        : cast<RopeTableType>(state.getType()).getBytes();
+      state->setAttr(kStateBytes, OpBuilder(state).getI64IntegerAttr(bytes));
+    }
+  }
+
+private:
+  LogicalResult add(Liveness &live, Value value, int64_t step, const PhaseInfo &phase) {
+    std::optional<uint64_t> bytes = bytesOf(cast<RankedTensorType>(value.getType()), phase.maxRows);
+    if (!bytes)
+      return emitError(value.getLoc()) << "activation of type " << value.getType() << " at " << phase.maxRows
+                                       << " rows: expected less than 2^64 bytes";
+    live.index.insert({value, live.values.size()});
+    live.values.push_back({*bytes, step, step});
+    return success();
+  }
+
+  /// Step 0 is before the first launch, launch i is step i + 1, the end is the last step.
+  FailureOr<Liveness> analyse(func::FuncOp function, Block &block, const PhaseInfo &phase) {
+    Liveness live;
+    for (BlockArgument argument : block.getArguments())
+      if (isa<RankedTensorType>(argument.getType()) && failed(add(live, argument, 0, phase)))
+        return failure();
+    int64_t step = 0;
+    for (Operation &op : block) {
+      if (isa<ParamOp, StateRefOp>(op))
+        continue;
+      if (!isa<LaunchOp, func::ReturnOp>(op))
+        return op.emitOpError("expected launches only; ninfer-outline-kernels makes them");
+      ++step;
+      for (Value operand : op.getOperands())
+        if (auto found = live.index.find(operand); found != live.index.end())
+          live.values[found->second].end = step;
+      for (Value result : op.getResults())
+        if (failed(add(live, result, step, phase)))
+          return failure();
+    }
+    if (live.index.empty() || !block.getNumArguments() || !live.index.contains(block.getArgument(0)))
+      return emitFunctionError(function) << "expected the tokens as first argument";
+    return live;
+  }
+
+  LogicalResult plan(func::FuncOp function, Block &block, const PhaseInfo &phase) {
+    FailureOr<Liveness> live = analyse(function, block, phase);
+    if (failed(live))
+      return failure();
+    auto ret = cast<func::ReturnOp>(block.getTerminator());
+    for (auto [index, value] : llvm::enumerate(ret.getOperands()))
+      if (!value.getDefiningOp<LaunchOp>())
+        return emitFunctionError(function) << "result " << index << ": expected a result of a launch";
+
+    Result<ArenaPlan> arena = planArena(live->values);
+    if (!arena.ok())
+      return emitFunctionError(function) << arena.error().message;
+    if (Status status = checkArena(live->values, *arena); !status.ok())
+      return emitFunctionError(function) << status.error().message;
+
+    OpBuilder builder(function);
+    for (auto launch : block.getOps<LaunchOp>()) {
+      llvm::SmallVector<int64_t> offsets;
+      for (Value result : launch.getOutputs())
+        offsets.push_back(static_cast<int64_t>(arena->offsets[live->index.lookup(result)]));
+      launch.setOffsets(offsets);
+    }
+    function->setAttr(NinferDialect::kArenaBytes, builder.getI64IntegerAttr(static_cast<int64_t>(arena->bytes)));
+    function->setAttr(NinferDialect::kTokensOffset,
+                      builder.getI64IntegerAttr(static_cast<int64_t>(arena->offsets.front())));
+    arenaBytes.updateMax(arena->bytes);
+    return success();
+  }
+};
+
+} // namespace
+} // namespace ninfer

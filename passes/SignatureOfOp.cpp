@@ -1,0 +1,208 @@
+#include "passes/SignatureOfOp.h"
+
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+
+namespace ninfer {
+namespace {
+
+WeightSignature weightOf(WeightType type) {
+  return {type.getFormat(), type.getLayout(), type.getN(), type.getK()};
+}
+
+RowRange rowsOf(Value value, const PhaseInfo &phase) {
+  auto type = cast<RankedTensorType>(value.getType());
+  if (type.isDynamicDim(0))
+    return {1, phase.maxRows};
+  return {type.getDimSize(0), type.getDimSize(0)};
+}
+
+int64_t widthOf(Value value) { return cast<RankedTensorType>(value.getType()).getDimSize(1); }
+
+/// Fills the fields of one signature from single operations and from groups of them.
+class SignatureBuilder {
+public:
+  SignatureBuilder(Operation *op, const PhaseInfo &phase) : op_(op), phase_(phase) { s_.phase = phase.phase; }
+
+  FailureOr<KernelSignature> build() {
+    if (auto fused = dyn_cast<FusedOp>(op_)) {
+      s_.fused = true;
+      if (failed(fromGroup(fused)))
+        return failure();
+    } else if (failed(fromSingle(op_))) {
+      return failure();
+    }
+    return s_;
+  }
+
+private:
+  void rows(Value input, Value result) {
+    s_.inputRows = rowsOf(input, phase_);
+    s_.rows = rowsOf(result, phase_);
+  }
+
+  void cache(KvCacheType type) {
+    s_.kvHeads = type.getKvHeads();
+    s_.headDim = type.getHeadDim();
+    s_.capacity = type.getCapacity();
+    s_.codec = type.getElementType().isF32() ? StateCodec::F32 : StateCodec::BF16;
+  }
+
+  void linear(LinearOp op) {
+    s_.weights.push_back(weightOf(op.getWeight().getType()));
+    s_.policy = s_.weights.size() == 1 ? op.getPolicy() : std::min(s_.policy, op.getPolicy());
+  }
+
+  LogicalResult fromSingle(Operation *op) {
+    return llvm::TypeSwitch<Operation *, LogicalResult>(op)
+        .Case([&](EmbeddingOp e) {
+          s_.op = OpKind::Embedding;
+          s_.weights = {weightOf(e.getWeight().getType())};
+          rows(e.getTokens(), e.getResult());
+          return success();
+        })
+        .Case([&](RmsNormOp n) {
+          s_.op = OpKind::RmsNorm;
+          norm(n);
+          s_.width = widthOf(n.getX());
+          rows(n.getX(), n.getResult());
+          return success();
+        })
+        .Case([&](HeadNormOp n) {
+          s_.op = OpKind::HeadNorm;
+          s_.normFormats = {n.getWeight().getType().getFormat()};
+          s_.heads = n.getHeads();
+          s_.headDim = n.getWeight().getType().getK();
+          rows(n.getX(), n.getResult());
+          return success();
+        })
+        .Case([&](LinearOp l) {
+          s_.op = OpKind::Linear;
+          linear(l);
+          rows(l.getX(), l.getResult());
+          return success();
+        })
+        .Case([&](RopeOp r) {
+          s_.op = OpKind::Rope;
+          s_.heads = r.getHeads();
+          s_.headDim = widthOf(r.getX()) / r.getHeads();
+          s_.capacity = r.getTable().getType().getCapacity();
+          rows(r.getX(), r.getResult());
+          return success();
+        })
+        .Case([&](KvAppendOp a) {
+          s_.op = OpKind::KvAppend;
+          cache(a.getCache().getType());
+          rows(a.getKey(), a.getKey());
+          return success();
+        })
+        .Case([&](AttentionOp a) {
+          s_.op = OpKind::Attention;
+          cache(a.getCache().getType());
+          s_.heads = a.getHeads();
+          rows(a.getQuery(), a.getResult());
+          return success();
+        })
+        .Case<SwigluOp, AddOp, LastRowOp>([&](auto e) {
+          Operation *element = e;
+          s_.op = isa<SwigluOp>(element) ? OpKind::Swiglu : isa<AddOp>(element) ? OpKind::Add : OpKind::LastRow;
+          s_.width = widthOf(element->getOperand(0));
+          rows(element->getOperand(0), element->getResult(0));
+          return success();
+        })
+        .Default([](Operation *other) { return other->emitOpError("has no kernel signature"); });
+  }
+
+  void norm(RmsNormOp n) {
+    s_.normFormats = {n.getWeight().getType().getFormat()};
+    s_.normUnitOffset = n.getUnitOffset();
+  }
+
+  LogicalResult fromGroup(FusedOp fused) {
+    if (fused.getKind() == "linear")
+      return fromLinearGroup(fused);
+    if (fused.getKind() == "rope_append")
+      return fromRopeAppend(fused);
+    return fused.emitOpError() << "kind: expected linear or rope_append, got '" << fused.getKind() << "'";
+  }
+
+  /// [last_row] [rms_norm] linear+ [swiglu | add].
+  LogicalResult fromLinearGroup(FusedOp fused) {
+    s_.op = OpKind::Linear;
+    auto refuse = [&](llvm::StringRef expected, Operation &got) {
+      return fused.emitOpError() << "linear group: expected " << expected << ", got " << got.getName();
+    };
+    auto it = fused.getBlock()->begin();
+    Value input;
+    auto takeInput = [&](Value x) {
+      if (!input)
+        input = x;
+    };
+    auto last = dyn_cast<LastRowOp>(*it);
+    if (last) {
+      takeInput(last.getX());
+      ++it;
+    }
+    auto normOp = dyn_cast<RmsNormOp>(*it);
+    if (normOp) {
+      takeInput(normOp.getX());
+      norm(normOp);
+      ++it;
+    }
+    s_.prologue = last && normOp ? KernelPrologue::LastRowRmsNorm
+                  : last         ? KernelPrologue::LastRow
+                  : normOp       ? KernelPrologue::RmsNorm
+                                 : KernelPrologue::None;
+    LinearOp first;
+    for (; auto l = dyn_cast<LinearOp>(*it); ++it) {
+      if (first && l.getX() != first.getX())
+        return refuse("linears of one input", *l);
+      if (!first)
+        first = l;
+      linear(l);
+    }
+    if (!first)
+      return refuse("a linear", *it);
+    takeInput(first.getX());
+    if (isa<SwigluOp, AddOp>(*it)) {
+      s_.epilogue = isa<SwigluOp>(*it) ? KernelEpilogue::Swiglu : KernelEpilogue::Residual;
+      ++it;
+    }
+    if (!isa<YieldOp>(*it))
+      return refuse("the end of the group", *it);
+    rows(input, first.getResult());
+    return success();
+  }
+
+  /// [head_norm] [head_norm] rope, rope, kv_append; the only result is the rotated query.
+  LogicalResult fromRopeAppend(FusedOp fused) {
+    s_.op = OpKind::RopeAppend;
+    auto appends = llvm::to_vector(fused.getBlock()->getOps<KvAppendOp>());
+    if (appends.size() != 1 || fused.getOutputs().size() != 1)
+      return fused.emitOpError() << "rope_append group: expected one kv_append and one result, got "
+                                 << appends.size() << " and " << fused.getOutputs().size();
+    auto query = fused.getYield().getValues().front().getDefiningOp<RopeOp>();
+    auto key = appends.front().getKey().getDefiningOp<RopeOp>();
+    if (!query || !key)
+      return fused.emitOpError() << "rope_append group: expected a rotated " << (query ? "key" : "query");
+    for (auto headNorm : fused.getBlock()->getOps<HeadNormOp>())
+      s_.normFormats.push_back(headNorm.getWeight().getType().getFormat());
+    cache(appends.front().getCache().getType());
+    s_.heads = query.getHeads();
+    rows(query.getX(), query.getResult());
+    return success();
+  }
+
+  Operation *op_;
+  const PhaseInfo &phase_;
+  KernelSignature s_;
+};
+
+} // namespace
+
+FailureOr<KernelSignature> signatureOf(Operation *op, const PhaseInfo &phase) {
+  return SignatureBuilder(op, phase).build();
+}
+
+} // namespace ninfer
