@@ -1,0 +1,161 @@
+// Kernels that the runtime has built in: symbol and attributes from one operation of the dialect. The runtime's
+// own factory is asked at build time, so a plan never names a built-in that its runtime would refuse.
+#include "codegen/plan/PlanTarget.h"
+#include "runtime/reference/Builtin.h"
+
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+
+namespace ninfer {
+namespace {
+
+/// Fills plan attributes and the runtime's map side by side.
+class AttributeList {
+public:
+  explicit AttributeList(plan::KernelT &kernel) : kernel_(kernel) {}
+
+  AttributeList &integer(const char *name, int64_t value) {
+    add(name, plan::AttributeType::Int).i = value;
+    map[name] = value;
+    return *this;
+  }
+  AttributeList &number(const char *name, double value) {
+    add(name, plan::AttributeType::Float).f = value;
+    map[name] = value;
+    return *this;
+  }
+  AttributeList &text(const char *name, std::string_view value) {
+    add(name, plan::AttributeType::String).s = value;
+    map[name] = std::string(value);
+    return *this;
+  }
+  AttributeList &numbers(const char *name, ArrayRef<double> values) {
+    add(name, plan::AttributeType::Floats).floats.assign(values.begin(), values.end());
+    map[name] = std::vector<double>(values.begin(), values.end());
+    return *this;
+  }
+  AttributeList &weight(WeightType type) {
+    return text("format", canonicalName(type.getFormat()))
+        .text("layout", canonicalName(type.getLayout()))
+        .integer("n", type.getN())
+        .integer("k", type.getK());
+  }
+  AttributeList &codec(KvCacheType type) { return text("codec", type.getElementType().isF32() ? "f32" : "bf16"); }
+
+  reference::AttributeMap map;
+
+private:
+  plan::AttributeT &add(const char *name, plan::AttributeType type) {
+    kernel_.attributes.push_back(std::make_unique<plan::AttributeT>());
+    kernel_.attributes.back()->name = name;
+    kernel_.attributes.back()->type = type;
+    return *kernel_.attributes.back();
+  }
+  plan::KernelT &kernel_;
+};
+
+int64_t widthOf(Value activation) { return cast<RankedTensorType>(activation.getType()).getDimSize(1); }
+
+/// False for an operation that no built-in computes.
+bool describe(Operation *op, AttributeList &list) {
+  return TypeSwitch<Operation *, bool>(op)
+      .Case([&](EmbeddingOp o) { return list.weight(o.getWeight().getType()), true; })
+      .Case([&](LinearOp o) { return list.weight(o.getWeight().getType()), true; })
+      .Case([&](RmsNormOp o) {
+        list.integer("k", widthOf(o.getX())).number("eps", o.getEps()).integer("unit_offset", o.getUnitOffset());
+        return true;
+      })
+      .Case([&](HeadNormOp o) {
+        const int64_t heads = o.getHeads();
+        list.integer("heads", heads).integer("dim", widthOf(o.getX()) / heads).number("eps", o.getEps());
+        return true;
+      })
+      .Case([&](RopeOp o) {
+        const int64_t heads = o.getHeads();
+        list.integer("heads", heads)
+            .integer("dim", widthOf(o.getX()) / heads)
+            .integer("capacity", o.getTable().getType().getCapacity());
+        return true;
+      })
+      .Case([&](KvAppendOp o) {
+        KvCacheType cache = o.getCache().getType();
+        list.integer("kv_heads", cache.getKvHeads())
+            .integer("dim", cache.getHeadDim())
+            .integer("capacity", cache.getCapacity())
+            .codec(cache);
+        return true;
+      })
+      .Case([&](AttentionOp o) {
+        KvCacheType cache = o.getCache().getType();
+        list.integer("heads", o.getHeads())
+            .integer("kv_heads", o.getKvHeads())
+            .integer("dim", cache.getHeadDim())
+            .integer("capacity", cache.getCapacity())
+            .codec(cache)
+            .number("scale", o.getScale());
+        return true;
+      })
+      .Case([&](SwigluOp o) { return list.integer("k", widthOf(o.getResult())), true; })
+      .Case([&](AddOp o) { return list.integer("k", widthOf(o.getResult())), true; })
+      .Case([&](LastRowOp o) { return list.integer("k", widthOf(o.getResult())), true; })
+      .Default([](Operation *) { return false; });
+}
+
+/// Asks the runtime's factory, and takes the number of arguments and the scratch size from it.
+Status finish(plan::KernelT &kernel, const AttributeList &list, const std::string &target) {
+  auto builtin = reference::makeBuiltin(kernel.symbol, list.map, kernel.name);
+  if (!builtin.ok()) {
+    Status status = makeError(ErrorKind::Unsupported, "NB0531",
+                              target + ": built-in kernel '" + kernel.name + "' is refused by the runtime");
+    status.note(builtin.error().message);
+    return status;
+  }
+  kernel.num_args = static_cast<uint32_t>((*builtin)->args(1).size());
+  kernel.scratch_bytes = (*builtin)->scratchBytes();
+  return {};
+}
+
+} // namespace
+
+Operation *builtinBody(KernelOp kernel) {
+  Operation *body = nullptr;
+  for (Operation &op : kernel.getBlock()->without_terminator()) {
+    if (body)
+      return nullptr;
+    body = &op;
+  }
+  return body;
+}
+
+Result<std::unique_ptr<plan::KernelT>> builtinKernel(KernelOp kernel, const std::string &target) {
+  auto result = std::make_unique<plan::KernelT>();
+  result->name = kernel.getSymName();
+  result->kind = plan::KernelKind::Builtin;
+  result->family = kernel.getFamily();
+  result->profile = kernel.getProfile();
+  Operation *body = builtinBody(kernel);
+  AttributeList list(*result);
+  if (!body || !describe(body, list))
+    return planError(target, "kernel '" + result->name + "' is not one operation that the runtime has built in");
+  result->symbol = ("ref." + body->getName().stripDialect()).str();
+  NINFER_RETURN_IF_ERROR(finish(*result, list, target));
+  return result;
+}
+
+Result<std::unique_ptr<plan::KernelT>> ropeTableKernel(StateOp state, std::string name, const std::string &target) {
+  auto result = std::make_unique<plan::KernelT>();
+  result->name = std::move(name);
+  result->kind = plan::KernelKind::Builtin;
+  result->symbol = "rope_table";
+  result->family = "rope_table";
+  auto type = cast<RopeTableType>(state.getType());
+  if (!state.getInvFreq())
+    return planError(target, "rope table '" + state.getSymName().str() + "' has no inv_freq");
+  AttributeList list(*result);
+  list.integer("capacity", type.getCapacity()).integer("pairs", type.getPairs()).numbers("inv_freq", *state.getInvFreq());
+  NINFER_RETURN_IF_ERROR(finish(*result, list, target));
+  return result;
+}
+
+} // namespace ninfer

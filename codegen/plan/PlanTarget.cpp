@@ -1,0 +1,322 @@
+// One module -> one target section: states, kernels, phases with their launches, traces.
+#include "codegen/plan/PlanTarget.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+#include <map>
+
+using namespace mlir;
+
+namespace ninfer {
+namespace {
+
+constexpr uint64_t kStateAlign = 64;
+
+uint64_t alignUp(uint64_t value, uint64_t align) { return (value + align - 1) / align * align; }
+
+/// What a kernel moves and computes at `rows` rows: each argument once, by its greediest reader.
+struct Cost {
+  int64_t bytesRead = 0, flops = 0;
+};
+
+Cost costOf(KernelOp kernel, int64_t rows) {
+  Cost cost;
+  for (auto op : kernel.getBlock()->getOps<NinferCostOpInterface>()) {
+    cost.bytesRead += op.bytesRead(rows);
+    cost.flops += op.flops(rows);
+  }
+  return cost;
+}
+
+class TargetBuilder {
+public:
+  TargetBuilder(const PlanTargetInput &input, uint32_t blob) : input_(input), module_(input.module), symbols_(module_), blob_(blob) {
+    target_ = std::make_unique<plan::TargetT>();
+  }
+
+  Result<std::unique_ptr<plan::TargetT>> run() {
+    target_->name = input_.name;
+    target_->executor = input_.executor;
+    target_->cpu_features = input_.cpuFeatures;
+    states();
+    NINFER_RETURN_IF_ERROR(kernels());
+    NINFER_RETURN_IF_ERROR(setup());
+    for (auto function : module_.getOps<func::FuncOp>())
+      NINFER_RETURN_IF_ERROR(phase(function));
+    for (const auto &kernel : target_->kernels)
+      target_->scratch_bytes_per_thread = std::max(target_->scratch_bytes_per_thread, kernel->scratch_bytes);
+    return std::move(target_);
+  }
+
+private:
+  Error fail(std::string text) const { return planError(input_.name, std::move(text)); }
+
+  // --- states -----------------------------------------------------------------------------------------
+
+  void states() {
+    for (auto op : module_.getOps<StateOp>()) {
+      auto state = std::make_unique<plan::StateT>();
+      state->name = op.getSymName();
+      state->align = kStateAlign;
+      TypeSwitch<Type>(op.getType())
+          .Case([&](KvCacheType type) {
+            state->kind = "kv_cache";
+            state->bytes = valuesOffset(type) + type.getBytes() / 2;
+          })
+          .Case([&](RopeTableType type) {
+            state->kind = "rope_table";
+            state->bytes = type.getBytes();
+          });
+      stateIndex_[op.getSymName()] = static_cast<uint32_t>(target_->states.size());
+      target_->states.push_back(std::move(state));
+    }
+  }
+
+  /// Keys fill the first half of a cache; values start at the next argument boundary.
+  static uint64_t valuesOffset(KvCacheType type) { return alignUp(type.getBytes() / 2, kPlanArgAlign); }
+
+  // --- kernels ----------------------------------------------------------------------------------------
+
+  Status kernels() {
+    std::map<std::string, const PlanKernelCode *> code;
+    for (const PlanKernelCode &entry : input_.code)
+      code[entry.name] = &entry;
+    for (auto op : module_.getOps<KernelOp>()) {
+      std::unique_ptr<plan::KernelT> kernel;
+      if (builtins()) {
+        NINFER_ASSIGN_OR_RETURN(kernel, builtinKernel(op, input_.name));
+      } else {
+        kernel = std::make_unique<plan::KernelT>();
+        kernel->name = op.getSymName();
+        kernel->kind = plan::KernelKind::Elf;
+        kernel->family = op.getFamily();
+        kernel->profile = op.getProfile();
+        kernel->blob = blob_;
+        auto found = code.find(kernel->name);
+        if (found == code.end())
+          return fail("no machine code for kernel '" + kernel->name + "'");
+        kernel->symbol = found->second->symbol;
+        kernel->scratch_bytes = found->second->scratchBytes;
+      }
+      kernelIndex_[op.getSymName()] = static_cast<uint32_t>(target_->kernels.size());
+      target_->kernels.push_back(std::move(kernel));
+    }
+    return {};
+  }
+
+  bool builtins() const { return input_.executor == "reference"; }
+
+  // --- setup ------------------------------------------------------------------------------------------
+
+  Status setup() {
+    auto phase = std::make_unique<plan::PhaseT>();
+    phase->kind = plan::PhaseKind::Setup;
+    phase->name = "setup";
+    phase->min_rows = phase->max_rows = 1;
+    for (auto op : module_.getOps<StateOp>()) {
+      auto type = dyn_cast<RopeTableType>(op.getType());
+      if (!type)
+        continue;
+      const size_t tables = phase->launches.size();
+      std::unique_ptr<plan::KernelT> kernel;
+      NINFER_ASSIGN_OR_RETURN(
+          kernel, ropeTableKernel(op, "rope_table" + (tables ? "_" + std::to_string(tables) : ""), input_.name));
+      auto launch = std::make_unique<plan::LaunchT>();
+      launch->kernel = static_cast<uint32_t>(target_->kernels.size());
+      launch->label = op.getSymName();
+      launch->args.push_back(stateRef(op.getSymName(), 0, type.getBytes()));
+      launch->tiles_const = type.getCapacity();
+      target_->kernels.push_back(std::move(kernel));
+      phase->launches.push_back(std::move(launch));
+    }
+    if (!phase->launches.empty())
+      target_->phases.push_back(std::move(phase));
+    return {};
+  }
+
+  plan::Ref stateRef(StringRef name, uint64_t offset, uint64_t bytes) const {
+    return plan::Ref(plan::Space::State, stateIndex_.lookup(name), offset, bytes);
+  }
+
+  // --- phases -----------------------------------------------------------------------------------------
+
+  Status phase(func::FuncOp function) {
+    auto name = function->getAttrOfType<StringAttr>(NinferDialect::kPhase);
+    if (!name)
+      return fail("function @" + function.getSymName().str() + " has no phase (ninfer-split-phases)");
+    auto phase = std::make_unique<plan::PhaseT>();
+    phase->name = name.getValue();
+    phase->kind = name.getValue() == "prefill" ? plan::PhaseKind::Prefill
+                  : name.getValue() == "verify" ? plan::PhaseKind::Verify
+                                                : plan::PhaseKind::Decode;
+    phase->min_rows = 1;
+    auto maxRows = function->getAttrOfType<IntegerAttr>(NinferDialect::kMaxRows);
+    maxRows_ = maxRows ? maxRows.getInt() : 1;
+    phase->max_rows = static_cast<uint32_t>(maxRows_);
+
+    auto arena = function->getAttrOfType<IntegerAttr>(NinferDialect::kArenaBytes);
+    auto tokens = function->getAttrOfType<IntegerAttr>(NinferDialect::kTokensOffset);
+    if (!arena || !tokens)
+      return fail("function @" + function.getSymName().str() + " has no planned memory (ninfer-plan-memory)");
+    target_->arena_bytes = std::max<uint64_t>(target_->arena_bytes, arena.getInt());
+    tokens_ = plan::Ref(plan::Space::Arena, 0, tokens.getInt(), maxRows_ * 4);
+    phase->tokens = std::make_unique<plan::Ref>(tokens_);
+
+    for (Operation &op : function.getBody().front()) {
+      if (auto launch = dyn_cast<LaunchOp>(op)) {
+        NINFER_RETURN_IF_ERROR(this->launch(launch, *phase));
+      } else if (auto result = dyn_cast<func::ReturnOp>(op)) {
+        auto logits = arenaRef(result.getOperand(0));
+        if (!logits.ok())
+          return logits.takeStatus();
+        phase->logits = std::make_unique<plan::Ref>(*logits);
+      } else if (!isa<ParamOp, StateRefOp>(op)) {
+        return fail("'" + op.getName().getStringRef().str() + "' is not a launch (ninfer-outline-kernels)");
+      }
+    }
+    target_->phases.push_back(std::move(phase));
+    return {};
+  }
+
+  Status launch(LaunchOp op, plan::PhaseT &phase) {
+    auto kernel = symbols_.lookup<KernelOp>(op.getKernel());
+    auto launch = std::make_unique<plan::LaunchT>();
+    launch->kernel = kernelIndex_.lookup(op.getKernel());
+    launch->label = op.getLabel();
+    launch->tiles_const = kernel.getTilesConst();
+    launch->tiles_per_row = kernel.getTilesPerRow();
+    const Cost none = costOf(kernel, 0), one = costOf(kernel, 1);
+    launch->bytes_read_const = none.bytesRead;
+    launch->bytes_read_per_row = one.bytesRead - none.bytesRead;
+    launch->flops_const = none.flops;
+    launch->flops_per_row = one.flops - none.flops;
+
+    if (builtins()) { // by the operands of the operation: one value may feed two of them
+      for (Value operand : builtinBody(kernel)->getOperands())
+        NINFER_RETURN_IF_ERROR(argument(op.getInputs()[cast<BlockArgument>(operand).getArgNumber()], launch->args));
+    } else {
+      for (Value input : op.getInputs())
+        NINFER_RETURN_IF_ERROR(argument(input, launch->args));
+    }
+    for (Value result : op.getOutputs())
+      NINFER_RETURN_IF_ERROR(argument(result, launch->args));
+
+    plan::KernelT &entry = *target_->kernels[launch->kernel];
+    if (entry.num_args == 0)
+      entry.num_args = static_cast<uint32_t>(launch->args.size());
+    trace(op, launch->kernel, phase.name);
+    phase.launches.push_back(std::move(launch));
+    return {};
+  }
+
+  /// Appends the references of one launch operand or result, in the order of runtime/abi/kernel_abi.h.
+  Status argument(Value value, std::vector<plan::Ref> &args) const {
+    if (value.getType().isIndex()) // the position is a scalar of the call
+      return {};
+    if (isa<BlockArgument>(value)) {
+      args.push_back(tokens_);
+      return {};
+    }
+    Operation *definition = value.getDefiningOp();
+    if (auto param = dyn_cast<ParamOp>(definition)) {
+      auto parameter = symbols_.lookup<ParameterOp>(param.getParameter());
+      if (!parameter || !parameter.getPlanes())
+        return fail("parameter '" + param.getParameter().str() + "' has no planes (ninfer-bind-parameters)");
+      for (auto plane : parameter.getPlanes()->getAsRange<PlaneAttr>())
+        args.emplace_back(plan::Space::Payload, 0, plane.getOffset(), plane.getBytes());
+      return {};
+    }
+    if (auto ref = dyn_cast<StateRefOp>(definition)) {
+      if (auto cache = dyn_cast<KvCacheType>(ref.getType())) {
+        args.push_back(stateRef(ref.getState(), 0, cache.getBytes() / 2));
+        args.push_back(stateRef(ref.getState(), valuesOffset(cache), cache.getBytes() / 2));
+      } else {
+        args.push_back(stateRef(ref.getState(), 0, cast<RopeTableType>(ref.getType()).getBytes()));
+      }
+      return {};
+    }
+    auto arena = arenaRef(value);
+    if (!arena.ok())
+      return arena.takeStatus();
+    args.push_back(*arena);
+    return {};
+  }
+
+  Result<plan::Ref> arenaRef(Value value) const {
+    auto launch = value.getDefiningOp<LaunchOp>();
+    if (!launch || !launch.getOffsets())
+      return fail("an activation has no place in the arena (ninfer-plan-memory)");
+    auto type = cast<RankedTensorType>(value.getType());
+    const int64_t rows = type.isDynamicDim(0) ? maxRows_ : type.getDimSize(0);
+    return plan::Ref(plan::Space::Arena, 0, (*launch.getOffsets())[cast<OpResult>(value).getResultNumber()],
+                     static_cast<uint64_t>(rows) * type.getDimSize(1) * 4);
+  }
+
+  // --- trace ------------------------------------------------------------------------------------------
+
+  /// Launches of one kernel in one phase share a record, as long as admission saw the same for both.
+  void trace(LaunchOp op, uint32_t kernel, const std::string &phase) {
+    if (!op.getTrace())
+      return;
+    plan::TraceT *&known = traces_[{kernel, phase, op.getTraceAttr()}];
+    if (known) {
+      ++known->launches;
+      return;
+    }
+    auto trace = std::make_unique<plan::TraceT>();
+    trace->op = op.getLabel().empty() ? op.getKernel().str() : op.getLabel().str();
+    trace->phase = phase;
+    trace->signature = op.getKernel();
+    trace->kernel = kernel;
+    trace->launches = 1;
+    for (auto entry : op.getTrace()->getAsRange<DictionaryAttr>()) {
+      auto verdict = std::make_unique<plan::VerdictT>();
+      auto text = [&](StringRef key) {
+        auto value = entry.getAs<StringAttr>(key);
+        return value ? value.getValue().str() : std::string();
+      };
+      verdict->candidate = text("candidate");
+      verdict->verdict = text("verdict");
+      verdict->reason = text("reason");
+      trace->verdicts.push_back(std::move(verdict));
+    }
+    known = trace.get();
+    target_->traces.push_back(std::move(trace));
+  }
+
+  struct TraceKey {
+    uint32_t kernel;
+    std::string phase;
+    ArrayAttr verdicts;
+    bool operator<(const TraceKey &o) const {
+      // Pointer order only separates records; the order of the table is the order of the launches.
+      return std::tie(kernel, phase) != std::tie(o.kernel, o.phase)
+                 ? std::tie(kernel, phase) < std::tie(o.kernel, o.phase)
+                 : verdicts.getAsOpaquePointer() < o.verdicts.getAsOpaquePointer();
+    }
+  };
+
+  const PlanTargetInput &input_;
+  ModuleOp module_;
+  SymbolTable symbols_;
+  uint32_t blob_;
+  std::unique_ptr<plan::TargetT> target_;
+  llvm::StringMap<uint32_t> stateIndex_, kernelIndex_;
+  std::map<TraceKey, plan::TraceT *> traces_;
+  plan::Ref tokens_;
+  int64_t maxRows_ = 1;
+};
+
+} // namespace
+
+Error planError(const std::string &target, std::string text) {
+  return makeError(ErrorKind::Failed, "NB0530", "plan for " + target + ": " + std::move(text));
+}
+
+Result<std::unique_ptr<plan::TargetT>> buildTarget(const PlanTargetInput &input, uint32_t blob) {
+  return TargetBuilder(input, blob).run();
+}
+
+} // namespace ninfer
