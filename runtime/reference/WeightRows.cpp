@@ -17,9 +17,10 @@ WeightRows::WeightRows(AttributeReader &a) {
     return;
   const uint64_t shape[] = {uint64_t(n_), uint64_t(k_)};
   auto geometry = encodedGeometry(*format, *layout, shape);
-  if (!geometry.ok())
-    return a.require(false, geometry.error().message);
-  geometry_ = geometry.take();
+  if (geometry.ok())
+    geometry_ = geometry.take();
+  else
+    a.require(false, geometry.error().message);
 }
 
 void WeightRows::appendNeeds(std::vector<ArgNeed> &needs) const {

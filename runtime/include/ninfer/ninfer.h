@@ -82,6 +82,14 @@ typedef enum ninfer_code_mapping {
   NINFER_CODE_FORCE_32 = 0x7fffffff
 } ninfer_code_mapping;
 
+/* Reading the weights ahead of use. */
+typedef enum ninfer_preload {
+  NINFER_PRELOAD_AUTO = 0,  /* when a sample of their pages is not in memory and all of them fit */
+  NINFER_PRELOAD_ALWAYS = 1,
+  NINFER_PRELOAD_NEVER = 2,
+  NINFER_PRELOAD_FORCE_32 = 0x7fffffff
+} ninfer_preload;
+
 typedef struct ninfer_open_options {
   size_t struct_size;
   const char *plan_path;    /* required */
@@ -90,7 +98,7 @@ typedef struct ninfer_open_options {
   ninfer_log_fn log;        /* NULL: silent */
   void *log_user;
   ninfer_code_mapping code_mapping;
-  int32_t reserved;
+  ninfer_preload preload;
 } ninfer_open_options;
 
 typedef struct ninfer_engine_info {
@@ -143,9 +151,7 @@ typedef struct ninfer_context_options {
   uint32_t no_pin;         /* 1: let the scheduler place threads instead of one CPU each */
   uint64_t memory_limit;   /* 0: the memory available now; a context that needs more is refused before allocation */
   uint32_t profile;        /* 1: time every launch (ninfer_context_get_profile) */
-  uint32_t preload;        /* 1: ask the kernel to read the weights ahead */
   uint32_t spin_us;        /* 0: default; how long an idle thread spins before it sleeps */
-  uint32_t reserved;
 } ninfer_context_options;
 
 /* What a context needs, exact before anything is allocated. */

@@ -1,0 +1,62 @@
+#include "runtime/executor/Ledger.h"
+
+#include "runtime/executor/Program.h"
+#include "runtime/executor/Team.h"
+
+#include <algorithm>
+#include <cstdio>
+
+namespace ninfer {
+
+namespace {
+
+constexpr uint64_t kPage = 4096;
+
+uint64_t alignUp(uint64_t value, uint64_t align) { return (value + align - 1) / align * align; }
+
+std::string mebibytes(uint64_t bytes) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.1f MiB", double(bytes) / 1048576.0);
+  return text;
+}
+
+} // namespace
+
+Ledger makeLedger(const Engine &engine, const ContextOptions &options, size_t usable) {
+  const plan::Target &target = engine.target();
+  Ledger ledger;
+  ledger.weightsBytes = engine.payload().size();
+  ledger.planBytes = engine.planBytes();
+  ledger.codeBytes = engine.codeBytes();
+  ledger.threads = options.threads ? options.threads : unsigned(usable);
+  ledger.arenaBytes = alignUp(target.arena_bytes(), kPage);
+  for (const plan::State *state : *target.states()) {
+    ledger.stateBytes = alignUp(ledger.stateBytes, std::max<uint64_t>(state->align(), 64));
+    ledger.stateOffsets.push_back(ledger.stateBytes);
+    ledger.stateBytes += state->bytes();
+  }
+  ledger.stateBytes = alignUp(ledger.stateBytes, kPage);
+  // Whole pages, so that no two threads share a cache line.
+  ledger.scratchPerThread = alignUp(engine.scratchBytes(), kPage);
+  ledger.scratchBytes = ledger.scratchPerThread * ledger.threads;
+  ledger.hostBytes = alignUp(Program::bytes(target), kPage) + Team::kStackBytes * (ledger.threads - 1);
+  return ledger;
+}
+
+Status checkLedger(const Engine &engine, const Ledger &ledger, uint64_t limit) {
+  if (ledger.anonymousBytes() <= limit)
+    return {};
+  Status status = makeError(
+      ErrorKind::OutOfMemory, "NB0640",
+      engine.planPath().string() + ": a context needs " + mebibytes(ledger.anonymousBytes()) + ", available: " +
+          mebibytes(limit));
+  status
+      .note("states " + mebibytes(ledger.stateBytes) + ", activations " + mebibytes(ledger.arenaBytes) +
+            ", scratch of " + std::to_string(ledger.threads) + " threads " + mebibytes(ledger.scratchBytes) +
+            ", other " + mebibytes(ledger.hostBytes) + "; beside " + mebibytes(ledger.weightsBytes) +
+            " of mapped weights")
+      .help("build the plan with a smaller --max-context or --prefill-chunk");
+  return status;
+}
+
+} // namespace ninfer

@@ -1,0 +1,283 @@
+#include "runtime/loader/Machine.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <sched.h>
+#include <sys/resource.h>
+#include <thread>
+#include <unistd.h>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+namespace ninfer {
+
+namespace {
+
+#if defined(__x86_64__)
+
+enum Register { Eax, Ebx, Ecx, Edx };
+
+/// Which state the operating system saves: without it the instructions fault although the CPU has them.
+enum class Saved { Nothing, Ymm, Zmm };
+
+struct FeatureBit {
+  const char *name;
+  uint32_t leaf, subleaf;
+  Register reg;
+  uint32_t bit;
+  Saved needs;
+};
+
+// Intel SDM volume 2, CPUID; AMD APM volume 3, appendix E. Names are LLVM's.
+constexpr FeatureBit kBits[] = {
+    {"cmov", 1, 0, Edx, 15, Saved::Nothing},
+    {"cx8", 1, 0, Edx, 8, Saved::Nothing},
+    {"fxsr", 1, 0, Edx, 24, Saved::Nothing},
+    {"mmx", 1, 0, Edx, 23, Saved::Nothing},
+    {"sse", 1, 0, Edx, 25, Saved::Nothing},
+    {"sse2", 1, 0, Edx, 26, Saved::Nothing},
+    {"sse3", 1, 0, Ecx, 0, Saved::Nothing},
+    {"pclmul", 1, 0, Ecx, 1, Saved::Nothing},
+    {"ssse3", 1, 0, Ecx, 9, Saved::Nothing},
+    {"fma", 1, 0, Ecx, 12, Saved::Ymm},
+    {"cx16", 1, 0, Ecx, 13, Saved::Nothing},
+    {"sse4.1", 1, 0, Ecx, 19, Saved::Nothing},
+    {"sse4.2", 1, 0, Ecx, 20, Saved::Nothing},
+    {"movbe", 1, 0, Ecx, 22, Saved::Nothing},
+    {"popcnt", 1, 0, Ecx, 23, Saved::Nothing},
+    {"aes", 1, 0, Ecx, 25, Saved::Nothing},
+    {"xsave", 1, 0, Ecx, 26, Saved::Nothing},
+    {"avx", 1, 0, Ecx, 28, Saved::Ymm},
+    {"f16c", 1, 0, Ecx, 29, Saved::Ymm},
+    {"bmi", 7, 0, Ebx, 3, Saved::Nothing},
+    {"avx2", 7, 0, Ebx, 5, Saved::Ymm},
+    {"bmi2", 7, 0, Ebx, 8, Saved::Nothing},
+    {"avx512f", 7, 0, Ebx, 16, Saved::Zmm},
+    {"avx512dq", 7, 0, Ebx, 17, Saved::Zmm},
+    {"avx512ifma", 7, 0, Ebx, 21, Saved::Zmm},
+    {"avx512cd", 7, 0, Ebx, 28, Saved::Zmm},
+    {"avx512bw", 7, 0, Ebx, 30, Saved::Zmm},
+    {"avx512vl", 7, 0, Ebx, 31, Saved::Zmm},
+    {"avx512vbmi", 7, 0, Ecx, 1, Saved::Zmm},
+    {"avx512vbmi2", 7, 0, Ecx, 6, Saved::Zmm},
+    {"gfni", 7, 0, Ecx, 8, Saved::Nothing},
+    {"vaes", 7, 0, Ecx, 9, Saved::Ymm},
+    {"vpclmulqdq", 7, 0, Ecx, 10, Saved::Ymm},
+    {"avx512vnni", 7, 0, Ecx, 11, Saved::Zmm},
+    {"avx512bitalg", 7, 0, Ecx, 12, Saved::Zmm},
+    {"avx512vpopcntdq", 7, 0, Ecx, 14, Saved::Zmm},
+    {"avx512fp16", 7, 0, Edx, 23, Saved::Zmm},
+    {"avxvnni", 7, 1, Eax, 4, Saved::Ymm},
+    {"avx512bf16", 7, 1, Eax, 5, Saved::Zmm},
+    {"avxvnniint8", 7, 1, Edx, 4, Saved::Ymm},
+    {"sahf", 0x80000001u, 0, Ecx, 0, Saved::Nothing},
+    {"lzcnt", 0x80000001u, 0, Ecx, 5, Saved::Nothing},
+};
+
+bool cpuid(uint32_t leaf, uint32_t subleaf, uint32_t out[4]) {
+  return __get_cpuid_count(leaf, subleaf, &out[0], &out[1], &out[2], &out[3]) != 0;
+}
+
+/// XCR0: bits 1, 2 (xmm, ymm) and 5, 6, 7 (opmask, upper zmm).
+uint64_t savedStates() {
+  uint32_t r[4];
+  if (!cpuid(1, 0, r) || !((r[Ecx] >> 27) & 1u))
+    return 0;
+  uint32_t low = 0, high = 0;
+  __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  return (uint64_t(high) << 32) | low;
+}
+
+void detectCpu(Machine &machine) {
+  machine.architecture = "x86-64";
+  const uint64_t xcr0 = savedStates();
+  for (const FeatureBit &bit : kBits) {
+    uint32_t r[4];
+    if (bit.leaf == 7 && bit.subleaf == 1 && (!cpuid(7, 0, r) || r[Eax] < 1))
+      continue;
+    if (!cpuid(bit.leaf, bit.subleaf, r) || !((r[bit.reg] >> bit.bit) & 1u))
+      continue;
+    const uint64_t mask = bit.needs == Saved::Zmm ? 0xe6 : bit.needs == Saved::Ymm ? 0x6 : 0;
+    if ((xcr0 & mask) == mask)
+      machine.features.insert(bit.name);
+  }
+  char brand[49] = {};
+  uint32_t r[4];
+  for (uint32_t i = 0; i < 3; ++i)
+    if (cpuid(0x80000002u + i, 0, r))
+      std::memcpy(brand + 16 * i, r, 16);
+  machine.brand = brand;
+  machine.brand.erase(0, machine.brand.find_first_not_of(' '));
+  machine.brand.erase(machine.brand.find_last_not_of(' ') + 1);
+}
+
+#else
+
+void detectCpu(Machine &machine) {
+#if defined(__aarch64__)
+  machine.architecture = "aarch64";
+#else
+  machine.architecture = "other";
+#endif
+}
+
+#endif
+
+/// First line of a small text file, or "".
+std::string readLine(const std::string &path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+uint64_t readNumber(const std::string &text, uint64_t otherwise) {
+  if (text.empty() || text[0] < '0' || text[0] > '9')
+    return otherwise;
+  return std::strtoull(text.c_str(), nullptr, 10);
+}
+
+/// Folder of this process's control group (version 2), or "".
+std::string cgroupFolder() {
+  std::ifstream file("/proc/self/cgroup");
+  for (std::string line; std::getline(file, line);)
+    if (line.rfind("0::/", 0) == 0)
+      return "/sys/fs/cgroup" + line.substr(3);
+  return {};
+}
+
+/// Whole CPUs of the control group's quota, or `otherwise` when there is none.
+size_t cpuQuota(size_t otherwise) {
+  size_t cpus = otherwise;
+  for (std::string folder = cgroupFolder(); folder.size() >= std::strlen("/sys/fs/cgroup");
+       folder.resize(folder.rfind('/'))) {
+    const std::string line = readLine(folder + "/cpu.max");
+    const size_t space = line.find(' ');
+    if (space == std::string::npos)
+      continue;
+    const uint64_t quota = readNumber(line, 0), period = readNumber(line.substr(space + 1), 0);
+    if (quota && period)
+      cpus = std::min(cpus, std::max<size_t>(1, size_t((quota + period - 1) / period)));
+  }
+  return cpus;
+}
+
+/// 0 for the first hardware thread of its core, 1 for the second, ...
+int siblingRank(int cpu) {
+  const std::string list =
+      readLine("/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/thread_siblings_list");
+  int rank = 0;
+  for (size_t at = 0; at < list.size();) {
+    char *end = nullptr;
+    const long first = std::strtol(list.c_str() + at, &end, 10);
+    if (end == list.c_str() + at)
+      break;
+    long last = first;
+    if (*end == '-')
+      last = std::strtol(end + 1, &end, 10);
+    for (long sibling = first; sibling <= last; ++sibling)
+      rank += sibling < cpu;
+    at = size_t(end - list.c_str()) + 1;
+  }
+  return rank;
+}
+
+uint64_t statusField(const char *name) {
+  std::ifstream file("/proc/self/status");
+  for (std::string line; std::getline(file, line);)
+    if (line.rfind(name, 0) == 0)
+      return std::strtoull(line.c_str() + std::strlen(name), nullptr, 10) * 1024;
+  return 0;
+}
+
+} // namespace
+
+Machine Machine::detect() {
+  Machine machine;
+  detectCpu(machine);
+  if (machine.brand.empty())
+    machine.brand = machine.architecture + " CPU";
+  return machine;
+}
+
+std::vector<std::string> Machine::lacks(const std::vector<std::string> &needed) const {
+  std::vector<std::string> missing;
+  std::copy_if(needed.begin(), needed.end(), std::back_inserter(missing),
+               [&](const std::string &name) { return !features.contains(name); });
+  return missing;
+}
+
+std::vector<int> usableCpus() {
+  std::vector<int> cpus;
+  // The mask has as many bits as the kernel was built for; grow until it fits.
+  for (size_t count = 1024; count <= size_t(1) << 20; count *= 2) {
+    cpu_set_t *set = CPU_ALLOC(count);
+    if (!set)
+      break;
+    const size_t bytes = CPU_ALLOC_SIZE(count);
+    CPU_ZERO_S(bytes, set);
+    const bool ok = sched_getaffinity(0, bytes, set) == 0;
+    if (ok)
+      for (size_t cpu = 0; cpu < count; ++cpu)
+        if (CPU_ISSET_S(cpu, bytes, set))
+          cpus.push_back(int(cpu));
+    CPU_FREE(set);
+    if (ok)
+      break;
+  }
+  if (cpus.empty())
+    for (unsigned cpu = 0; cpu < std::max(1u, std::thread::hardware_concurrency()); ++cpu)
+      cpus.push_back(int(cpu));
+  std::vector<std::pair<int, int>> ranked;
+  for (int cpu : cpus)
+    ranked.emplace_back(siblingRank(cpu), cpu);
+  std::sort(ranked.begin(), ranked.end());
+  for (size_t i = 0; i < ranked.size(); ++i)
+    cpus[i] = ranked[i].second;
+  cpus.resize(cpuQuota(cpus.size()));
+  return cpus;
+}
+
+uint64_t availableMemory() {
+  uint64_t available = UINT64_MAX;
+  std::ifstream file("/proc/meminfo");
+  for (std::string line; std::getline(file, line);)
+    if (line.rfind("MemAvailable:", 0) == 0)
+      available = std::strtoull(line.c_str() + std::strlen("MemAvailable:"), nullptr, 10) * 1024;
+  for (std::string folder = cgroupFolder(); folder.size() >= std::strlen("/sys/fs/cgroup");
+       folder.resize(folder.rfind('/'))) {
+    const uint64_t limit = readNumber(readLine(folder + "/memory.max"), UINT64_MAX);
+    if (limit == UINT64_MAX)
+      continue;
+    // Clean page cache of the group counts as used there but can be dropped.
+    uint64_t used = readNumber(readLine(folder + "/memory.current"), 0);
+    std::ifstream stat(folder + "/memory.stat");
+    for (std::string line; std::getline(stat, line);)
+      if (line.rfind("inactive_file ", 0) == 0)
+        used -= std::min(used, readNumber(line.substr(std::strlen("inactive_file ")), 0));
+    available = std::min(available, limit > used ? limit - used : 0);
+  }
+  rlimit limit;
+  if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
+    const uint64_t mapped = readNumber(readLine("/proc/self/statm"), 0) * uint64_t(sysconf(_SC_PAGESIZE));
+    available = std::min(available, limit.rlim_cur > mapped ? limit.rlim_cur - mapped : 0);
+  }
+  return available;
+}
+
+uint64_t peakResidentBytes() { return statusField("VmHWM:"); }
+uint64_t currentResidentBytes() { return statusField("VmRSS:"); }
+
+uint64_t nowNs() {
+  return uint64_t(std::chrono::duration_cast<std::chrono::nanoseconds>(
+                      std::chrono::steady_clock::now().time_since_epoch())
+                      .count());
+}
+
+} // namespace ninfer
