@@ -67,9 +67,9 @@ def forward(p, ids, keep=True):
     x, tape = p["embed"][ids], []
     for i in range(LAYERS):
         h, s1 = norm(x, p[f"{i}.n1"])
-        q = (h @ p[f"{i}.q"].T).reshape(B, T, HEADS, DIM).transpose(0, 2, 1, 3)
-        k = (h @ p[f"{i}.k"].T).reshape(B, T, KV_HEADS, DIM).transpose(0, 2, 1, 3)
-        v = (h @ p[f"{i}.v"].T).reshape(B, T, KV_HEADS, DIM).transpose(0, 2, 1, 3)
+        q = lin(h, p[f"{i}.q"].T).reshape(B, T, HEADS, DIM).transpose(0, 2, 1, 3)
+        k = lin(h, p[f"{i}.k"].T).reshape(B, T, KV_HEADS, DIM).transpose(0, 2, 1, 3)
+        v = lin(h, p[f"{i}.v"].T).reshape(B, T, KV_HEADS, DIM).transpose(0, 2, 1, 3)
         q, sq = norm(q, p[f"{i}.qn"])
         k, sk = norm(k, p[f"{i}.kn"])
         q, k = rotate(q, cos, sin), rotate(k, cos, sin)
@@ -79,16 +79,21 @@ def forward(p, ids, keep=True):
         s = np.exp(s - s.max(-1, keepdims=True))
         s /= s.sum(-1, keepdims=True)
         a = (s @ v[:, :, None]).reshape(B, HEADS, T, DIM).transpose(0, 2, 1, 3).reshape(B, T, HEADS * DIM)
-        x1 = x + a @ p[f"{i}.o"].T
+        x1 = x + lin(a, p[f"{i}.o"].T)
         h2, s2 = norm(x1, p[f"{i}.n2"])
-        g, u = h2 @ p[f"{i}.g"].T, h2 @ p[f"{i}.u"].T
+        g, u = lin(h2, p[f"{i}.g"].T), lin(h2, p[f"{i}.u"].T)
         sig = 1 / (1 + np.exp(-g))
         m = g * sig * u
         if keep:
             tape.append((h, s1, sq, sk, qg, k, v, s, a, h2, s2, g, u, sig, m))
-        x = x1 + m @ p[f"{i}.d"].T
+        x = x1 + lin(m, p[f"{i}.d"].T)
     y, sf = norm(x, p["final"])
-    return y @ p["embed"].T, (tape, y, sf, cos, sin)
+    return lin(y, p["embed"].T), (tape, y, sf, cos, sin)
+
+
+def lin(x, w):
+    """x [B,T,k] times w [k,n]; two dimensions at a time, which the BLAS does much faster than a stack of products."""
+    return (x.reshape(-1, x.shape[-1]) @ w).reshape(*x.shape[:-1], w.shape[1])
 
 
 def mm(a, b):
@@ -110,18 +115,18 @@ def step(p, ids, target, weight):
     d[bi, ti, target] -= 1
     d *= w[..., None]
     g = {"embed": mm(d, y)}
-    dx, g["final"] = norm_back(d @ p["embed"], sf)
+    dx, g["final"] = norm_back(lin(d, p["embed"]), sf)
     for i in reversed(range(LAYERS)):
         h, s1, sq, sk, qg, k, v, s, a, h2, s2, gt, u, sig, m = tape[i]
         g[f"{i}.d"] = mm(dx, m)
-        dm = dx @ p[f"{i}.d"]
+        dm = lin(dx, p[f"{i}.d"])
         du = dm * gt * sig
         dg = dm * u * sig * (1 + gt * (1 - sig))
         g[f"{i}.g"], g[f"{i}.u"] = mm(dg, h2), mm(du, h2)
-        t, g[f"{i}.n2"] = norm_back(dg @ p[f"{i}.g"] + du @ p[f"{i}.u"], s2)
+        t, g[f"{i}.n2"] = norm_back(lin(dg, p[f"{i}.g"]) + lin(du, p[f"{i}.u"]), s2)
         dx = dx + t
         g[f"{i}.o"] = mm(dx, a)
-        da = (dx @ p[f"{i}.o"]).reshape(B, T, HEADS, DIM).transpose(0, 2, 1, 3).reshape(qg.shape)
+        da = lin(dx, p[f"{i}.o"]).reshape(B, T, HEADS, DIM).transpose(0, 2, 1, 3).reshape(qg.shape)
         dv = (s.swapaxes(-1, -2) @ da).sum(2)
         ds = da @ v[:, :, None].swapaxes(-1, -2)
         ds = s * (ds - (ds * s).sum(-1, keepdims=True)) * F(DIM ** -0.5)
@@ -131,7 +136,7 @@ def step(p, ids, target, weight):
         dk, g[f"{i}.kn"] = norm_back(rotate(dk, cos, sin, -1), sk)
         dq, dk, dv = (t.transpose(0, 2, 1, 3).reshape(B, T, -1) for t in (dq, dk, dv))
         g[f"{i}.q"], g[f"{i}.k"], g[f"{i}.v"] = mm(dq, h), mm(dk, h), mm(dv, h)
-        t, g[f"{i}.n1"] = norm_back(dq @ p[f"{i}.q"] + dk @ p[f"{i}.k"] + dv @ p[f"{i}.v"], s1)
+        t, g[f"{i}.n1"] = norm_back(lin(dq, p[f"{i}.q"]) + lin(dk, p[f"{i}.k"]) + lin(dv, p[f"{i}.v"]), s1)
         dx = dx + t
     np.add.at(g["embed"], ids, dx)
     return loss, g

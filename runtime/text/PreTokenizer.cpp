@@ -15,7 +15,10 @@ constexpr std::string_view kByteLevelPattern =
 constexpr std::string_view kNothing = R"((?!))"; // a step that only adds a prefix space
 
 Error unsupported(const std::string &name, const std::string &part, const Json &value) {
-  return makeError(ErrorKind::Unsupported, "NB0702", name + ": " + part + " " + jsonExcerpt(value) + " is not supported");
+  std::string text = value.dump();
+  if (text.size() > 80)
+    text = text.substr(0, 77) + "...";
+  return makeError(ErrorKind::Unsupported, "NB0702", name + ": " + part + " " + text + " is not supported");
 }
 
 std::string typeOf(const Json &json) {

@@ -74,8 +74,9 @@ public:
   void add(const AddedToken &token) {
     auto &list = byFirstByte_[static_cast<unsigned char>(token.content[0])];
     list.push_back(token);
-    std::stable_sort(list.begin(), list.end(),
-                     [](const AddedToken &a, const AddedToken &b) { return a.content.size() > b.content.size(); });
+    // Contents are unique, so equal lengths need no order among themselves.
+    std::sort(list.begin(), list.end(),
+              [](const AddedToken &a, const AddedToken &b) { return a.content.size() > b.content.size(); });
   }
 
   void split(std::string_view text, bool parseSpecial, std::vector<Stretch> &out) const {
