@@ -89,9 +89,8 @@ private:
       array.push_back(std::move(value));
       return &array.back();
     }
-    auto &members = scope.value->get_ref<Json::object_t &>();
-    members.Json::object_t::Container::emplace_back(std::move(scope.name), std::move(value));
-    return &members.back().second;
+    jsonAppend(*scope.value, std::move(scope.name), std::move(value));
+    return &scope.value->get_ref<Json::object_t &>().back().second;
   }
 
   bool add(Json value) {
@@ -190,6 +189,11 @@ Status jsonMembers(const Json &value, std::initializer_list<std::string_view> re
     if (!has(required, it.key()) && !has(optional, it.key()))
       return failure(code, what + ": unknown member '" + it.key() + "'");
   return {};
+}
+
+void jsonAppend(Json &object, std::string name, Json value) {
+  auto &members = object.get_ref<Json::object_t &>();
+  members.Json::object_t::Container::emplace_back(std::move(name), std::move(value));
 }
 
 std::string jsonExcerpt(const Json &value) {

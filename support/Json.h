@@ -36,6 +36,10 @@ Result<std::string> jsonIdentifier(const Json &value, const std::string &what, c
 Status jsonMembers(const Json &value, std::initializer_list<std::string_view> required,
                    std::initializer_list<std::string_view> optional, const std::string &what,
                    const std::string &code = "NB0911");
+/// Adds a member that the object does not have yet, without the search that operator[] does: building an object of
+/// n members stays linear.
+void jsonAppend(Json &object, std::string name, Json value);
+
 /// Short text of a value for messages (at most 80 bytes).
 std::string jsonExcerpt(const Json &value);
 

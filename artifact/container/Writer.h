@@ -11,9 +11,11 @@
 
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace ninfer {
 
@@ -46,6 +48,8 @@ private:
 
 struct WriterOptions {
   AtomicFile::Existing existing = AtomicFile::Existing::Replace;
+  /// Allocate the file's disk blocks before anything is written, so that a full disk is reported at once.
+  bool reserve = true;
   /// Scan every code, scale and padding byte before publishing (verifyArtifact).
   bool verifyContent = true;
   /// Called with the number of payload bytes verified since the last call.
@@ -53,6 +57,7 @@ struct WriterOptions {
 };
 
 struct WriteReport {
+  std::array<uint8_t, 16> artifactId{}; ///< derived from directory and payload: equal content, equal id
   uint64_t fileBytes = 0;
   uint64_t payloadOffset = 0;
   Sha256Digest storageSignature{};

@@ -4,19 +4,12 @@
 #ifndef NINFER_ARTIFACT_FORMATS_FORMAT_H
 #define NINFER_ARTIFACT_FORMATS_FORMAT_H
 
-#include <cstdint>
+#include "artifact/formats/Registry.gen.h"
+
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-
-namespace ninfer {
-
-enum class FormatCategory : uint8_t { Direct, GroupedInteger, BlockScaledFloat, RowScaledFloat };
-
-} // namespace ninfer
-
-#include "artifact/formats/Registry.gen.h"
 
 namespace ninfer {
 

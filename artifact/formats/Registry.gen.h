@@ -7,6 +7,8 @@
 
 namespace ninfer {
 
+enum class FormatCategory : uint8_t { Direct, GroupedInteger, BlockScaledFloat, RowScaledFloat };
+
 enum class Format : uint8_t {
   BF16 = 0,
   FP32 = 1,

@@ -1,0 +1,336 @@
+// Gates of a framing 3 directory, in the order of docs/container.md, section "Gates".
+#include "artifact/container/Directory.h"
+#include "artifact/container/Reader.h"
+#include "support/Checked.h"
+#include "support/Json.h"
+
+#include <set>
+#include <unordered_map>
+
+namespace ninfer {
+
+const ObjectEntry *Directory::findObject(const std::string &id) const {
+  for (const ObjectEntry &object : objects)
+    if (object.id == id)
+      return &object;
+  return nullptr;
+}
+
+namespace {
+
+constexpr const char *kRule = "NB0105";
+constexpr size_t kMaxRank = 16;
+
+class Parser {
+public:
+  explicit Parser(std::string fileName) : file_(std::move(fileName)) {}
+
+  Result<Directory> run(const Json &root) {
+    directory_.framing = 3;
+    NINFER_RETURN_IF_ERROR(jsonMembers(root, {"components", "objects", "bindings", "uses", "files"},
+                                       {"metadata", "provenance"}, at("directory"), kRule));
+    NINFER_RETURN_IF_ERROR(parseFiles(root["files"]));
+    NINFER_RETURN_IF_ERROR(parseObjects(root["objects"]));
+    NINFER_RETURN_IF_ERROR(parseComponents(root["components"]));
+    NINFER_RETURN_IF_ERROR(parseBindings(root["bindings"]));
+    NINFER_RETURN_IF_ERROR(parseUses(root["uses"]));
+    NINFER_RETURN_IF_ERROR(parseFree(root, "metadata", directory_.metadata));
+    NINFER_RETURN_IF_ERROR(parseFree(root, "provenance", directory_.provenance));
+    if (directory_.metadata.contains("name"))
+      NINFER_RETURN_IF_ERROR(jsonIdentifier(directory_.metadata["name"], at("metadata.name"), kRule).takeStatus());
+    return std::move(directory_);
+  }
+
+private:
+  std::string at(const std::string &what) const { return file_ + ": " + what; }
+
+  Status fail(const std::string &what, const std::string &why) const {
+    return makeError(ErrorKind::BadFile, kRule, at(what) + ": " + why);
+  }
+
+  Status parseFiles(const Json &files) {
+    if (!files.is_array() || files.empty())
+      return fail("files", "expected nonempty array, got " + (files.is_array() ? "an empty one" : jsonExcerpt(files)));
+    std::set<std::string> names;
+    uint64_t total = 0;
+    for (size_t i = 0; i < files.size(); ++i) {
+      const std::string what = "files[" + std::to_string(i) + "]";
+      NINFER_RETURN_IF_ERROR(jsonMembers(files[i], {"path", "payload_bytes"}, {}, at(what), kRule));
+      FileEntry entry;
+      if (i == 0) {
+        if (!files[i]["path"].is_null())
+          return fail(what + ".path", "expected null, got " + jsonExcerpt(files[i]["path"]));
+      } else {
+        NINFER_ASSIGN_OR_RETURN(std::string name, jsonIdentifier(files[i]["path"], at(what + ".path"), kRule));
+        if (name == "." || name == ".." || name.find_first_of("/\\") != std::string::npos)
+          return fail(what + ".path", "expected a plain file name beside the entry, got '" + name + "'");
+        if (name == file_)
+          return fail(what + ".path", "'" + name + "' is the entry file itself");
+        if (!names.insert(name).second)
+          return fail(what + ".path", "duplicate file name '" + name + "'");
+        entry.path = std::move(name);
+      }
+      NINFER_ASSIGN_OR_RETURN(entry.payloadBytes,
+                              jsonUnsigned(files[i]["payload_bytes"], 1, UINT64_MAX, at(what + ".payload_bytes"), kRule));
+      const auto sum = checkedAdd(total, entry.payloadBytes);
+      if (!sum)
+        return fail("files", "total of payload_bytes exceeds 2^64-1");
+      total = *sum;
+      directory_.files.push_back(std::move(entry));
+    }
+    payloadBytes_ = total;
+    return {};
+  }
+
+  Status parseShape(const Json &shape, const std::string &what, ObjectEntry &object) {
+    if (!shape.is_array() || shape.size() > kMaxRank)
+      return fail(what, "expected an array of 0 to 16 dimensions, got " +
+                            (shape.is_array() ? std::to_string(shape.size()) : jsonExcerpt(shape)));
+    for (size_t i = 0; i < shape.size(); ++i) {
+      NINFER_ASSIGN_OR_RETURN(uint64_t dim, jsonUnsigned(shape[i], 1, UINT64_MAX,
+                                                         at(what + "[" + std::to_string(i) + "]"), kRule));
+      object.shape.push_back(dim);
+    }
+    const auto elements = checkedProduct(object.shape);
+    if (!elements)
+      return fail(what, "product of the dimensions exceeds 2^64-1");
+    elements_.back() = *elements;
+    return {};
+  }
+
+  Status parseObject(const Json &json, size_t index) {
+    const std::string place = "objects[" + std::to_string(index) + "]";
+    if (!json.is_object())
+      return fail(place, "expected object, got " + jsonExcerpt(json));
+    ObjectEntry object;
+    const std::string named = json.contains("id") && json["id"].is_string() ? "object '" + json["id"].get<std::string>() + "'" : place;
+    if (!json.contains("kind"))
+      return fail(named, "missing member 'kind'");
+    const Json &kind = json["kind"];
+    object.isTensor = kind == "tensor";
+    if (!object.isTensor && kind != "resource")
+      return fail(named + ".kind", "expected \"tensor\" or \"resource\", got " + jsonExcerpt(kind));
+    NINFER_RETURN_IF_ERROR(
+        object.isTensor
+            ? jsonMembers(json, {"id", "kind", "shape", "format", "layout", "offset", "bytes"}, {}, at(named), kRule)
+            : jsonMembers(json, {"id", "kind", "encoding", "offset", "bytes"}, {}, at(named), kRule));
+    NINFER_ASSIGN_OR_RETURN(object.id, jsonIdentifier(json["id"], at(place + ".id"), kRule));
+    elements_.push_back(0);
+    if (object.isTensor) {
+      NINFER_RETURN_IF_ERROR(parseShape(json["shape"], named + ".shape", object));
+      NINFER_ASSIGN_OR_RETURN(object.formatName, jsonIdentifier(json["format"], at(named + ".format"), kRule));
+      NINFER_ASSIGN_OR_RETURN(object.layoutName, jsonIdentifier(json["layout"], at(named + ".layout"), kRule));
+      object.format = formatFromV3(object.formatName);
+      object.layout = layoutFromV3(object.layoutName);
+    } else {
+      NINFER_ASSIGN_OR_RETURN(object.encoding, jsonIdentifier(json["encoding"], at(named + ".encoding"), kRule));
+    }
+    NINFER_ASSIGN_OR_RETURN(object.offset, jsonUnsigned(json["offset"], 0, UINT64_MAX, at(named + ".offset"), kRule));
+    NINFER_ASSIGN_OR_RETURN(object.bytes, jsonUnsigned(json["bytes"], 1, UINT64_MAX, at(named + ".bytes"), kRule));
+
+    if (!ids_.emplace(object.id, uint32_t(index)).second)
+      return fail(place, "duplicate object id '" + object.id + "'");
+    const auto end = checkedAdd(object.offset, object.bytes);
+    if (!end)
+      return fail(named, "offset + bytes exceeds 2^64-1");
+    if (object.offset < cursor_)
+      return fail(named, "offset " + std::to_string(object.offset) + " lies before the end of the previous object, " +
+                             std::to_string(cursor_) + " (objects must be in payload order without overlap)");
+    if (*end > payloadBytes_)
+      return fail(named, "ends at payload byte " + std::to_string(*end) + ", but the files hold " +
+                             std::to_string(payloadBytes_));
+    cursor_ = *end;
+    directory_.objects.push_back(std::move(object));
+    return {};
+  }
+
+  Status parseObjects(const Json &objects) {
+    if (!objects.is_array() || objects.empty())
+      return fail("objects", "expected nonempty array, got " + (objects.is_array() ? "an empty one" : jsonExcerpt(objects)));
+    if (objects.size() > UINT32_MAX)
+      return fail("objects", "more than 2^32-1 objects");
+    for (size_t i = 0; i < objects.size(); ++i)
+      NINFER_RETURN_IF_ERROR(parseObject(objects[i], i));
+    return {};
+  }
+
+  Status parseProposal(const Json &json, const std::string &what, Component &component) {
+    NINFER_RETURN_IF_ERROR(jsonMembers(json, {"domain"}, {"rows"}, at(what), kRule));
+    Component::Proposal proposal;
+    proposal.indexed = json["domain"] == "indexed";
+    if (!proposal.indexed && json["domain"] != "full")
+      return fail(what + ".domain", "expected \"full\" or \"indexed\", got " + jsonExcerpt(json["domain"]));
+    if (proposal.indexed) {
+      if (!json.contains("rows"))
+        return fail(what, "missing member 'rows'");
+      NINFER_ASSIGN_OR_RETURN(proposal.rows, jsonUnsigned(json["rows"], 1, UINT64_MAX, at(what + ".rows"), kRule));
+    } else if (json.contains("rows")) {
+      return fail(what, "domain \"full\" takes no member 'rows'");
+    }
+    component.proposal = proposal;
+    return {};
+  }
+
+  Status parseComponents(const Json &components) {
+    if (!components.is_object())
+      return fail("components", "expected object, got " + jsonExcerpt(components));
+    if (!components.contains("text"))
+      return fail("components", "missing member 'text'");
+    for (auto it = components.begin(); it != components.end(); ++it) {
+      NINFER_RETURN_IF_ERROR(jsonIdentifier(Json(it.key()), at("components: name"), kRule).takeStatus());
+      const std::string what = "components." + it.key();
+      NINFER_RETURN_IF_ERROR(jsonMembers(it.value(), {"config"}, {"target", "resources", "proposal"}, at(what), kRule));
+      Component component;
+      component.config = it.value()["config"];
+      if (!component.config.is_object())
+        return fail(what + ".config", "expected object, got " + jsonExcerpt(component.config));
+      if (it.value().contains("target")) {
+        NINFER_ASSIGN_OR_RETURN(component.target, jsonIdentifier(it.value()["target"], at(what + ".target"), kRule));
+        if (!components.contains(*component.target))
+          return fail(what + ".target", "no component '" + *component.target + "'");
+      }
+      if (it.value().contains("resources")) {
+        const Json &resources = it.value()["resources"];
+        if (!resources.is_object())
+          return fail(what + ".resources", "expected object, got " + jsonExcerpt(resources));
+        for (auto role = resources.begin(); role != resources.end(); ++role) {
+          const std::string roleAt = what + ".resources['" + role.key() + "']";
+          NINFER_RETURN_IF_ERROR(jsonIdentifier(Json(role.key()), at(what + ".resources: role"), kRule).takeStatus());
+          NINFER_ASSIGN_OR_RETURN(std::string id, jsonIdentifier(role.value(), at(roleAt), kRule));
+          const auto found = ids_.find(id);
+          if (found == ids_.end() || directory_.objects[found->second].isTensor)
+            return fail(roleAt, "'" + id + "' is not a resource object");
+          component.resources.emplace(role.key(), found->second);
+        }
+      }
+      if (it.value().contains("proposal")) {
+        if (it.key() != "text")
+          return fail(what + ".proposal", "only the component text may have one");
+        NINFER_RETURN_IF_ERROR(parseProposal(it.value()["proposal"], what + ".proposal", component));
+      }
+      directory_.components.emplace(it.key(), std::move(component));
+    }
+    return {};
+  }
+
+  Result<uint32_t> tensorIndex(const Json &json, const std::string &what) {
+    NINFER_ASSIGN_OR_RETURN(std::string id, jsonIdentifier(json, at(what), kRule));
+    const auto found = ids_.find(id);
+    if (found == ids_.end() || !directory_.objects[found->second].isTensor)
+      return fail(what, "'" + id + "' is not a tensor object");
+    return found->second;
+  }
+
+  Result<Binding> parseBinding(const Json &json, const std::string &what) {
+    Binding binding;
+    if (!json.is_object())
+      return fail(what, "expected object, got " + jsonExcerpt(json));
+    if (!json.contains("parts")) {
+      NINFER_RETURN_IF_ERROR(jsonMembers(json, {"object"}, {}, at(what), kRule));
+      NINFER_ASSIGN_OR_RETURN(const uint32_t object, tensorIndex(json["object"], what + ".object"));
+      binding.parts.push_back({object, 0, elements_[object]});
+      return binding;
+    }
+    NINFER_RETURN_IF_ERROR(jsonMembers(json, {"parts"}, {}, at(what), kRule));
+    binding.whole = false;
+    const Json &parts = json["parts"];
+    if (!parts.is_array() || parts.empty())
+      return fail(what + ".parts", "expected nonempty array, got " + (parts.is_array() ? "an empty one" : jsonExcerpt(parts)));
+    uint64_t total = 0;
+    for (size_t i = 0; i < parts.size(); ++i) {
+      const std::string partAt = what + ".parts[" + std::to_string(i) + "]";
+      NINFER_RETURN_IF_ERROR(jsonMembers(parts[i], {"object", "range"}, {}, at(partAt), kRule));
+      RangePart part;
+      NINFER_ASSIGN_OR_RETURN(part.object, tensorIndex(parts[i]["object"], partAt + ".object"));
+      const Json &range = parts[i]["range"];
+      if (!range.is_array() || range.size() != 2)
+        return fail(partAt + ".range", "expected [begin, end], got " +
+                                           (range.is_array() ? std::to_string(range.size()) + " members" : jsonExcerpt(range)));
+      NINFER_ASSIGN_OR_RETURN(part.begin, jsonUnsigned(range[0], 0, UINT64_MAX, at(partAt + ".range[0]"), kRule));
+      NINFER_ASSIGN_OR_RETURN(part.end, jsonUnsigned(range[1], 0, UINT64_MAX, at(partAt + ".range[1]"), kRule));
+      if (part.begin >= part.end || part.end > elements_[part.object])
+        return fail(partAt + ".range", "[" + std::to_string(part.begin) + "," + std::to_string(part.end) +
+                                           "] is empty, reversed, or outside the " +
+                                           std::to_string(elements_[part.object]) + " elements of '" +
+                                           directory_.objects[part.object].id + "'");
+      const auto sum = checkedAdd(total, part.end - part.begin);
+      if (!sum)
+        return fail(what, "total length of the parts exceeds 2^64-1");
+      total = *sum;
+      binding.parts.push_back(part);
+    }
+    return binding;
+  }
+
+  Status parseBindings(const Json &bindings) {
+    if (!bindings.is_object())
+      return fail("bindings", "expected object, got " + jsonExcerpt(bindings));
+    for (auto it = bindings.begin(); it != bindings.end(); ++it) {
+      NINFER_RETURN_IF_ERROR(jsonIdentifier(Json(it.key()), at("bindings: parameter name"), kRule).takeStatus());
+      NINFER_ASSIGN_OR_RETURN(Binding binding, parseBinding(it.value(), "binding '" + it.key() + "'"));
+      directory_.bindings.emplace(it.key(), std::move(binding));
+    }
+    return {};
+  }
+
+  Status parseUses(const Json &uses) {
+    if (!uses.is_array())
+      return fail("uses", "expected array, got " + jsonExcerpt(uses));
+    std::set<std::pair<std::string, std::string>> seen;
+    for (size_t i = 0; i < uses.size(); ++i) {
+      std::string what = "uses[" + std::to_string(i) + "]";
+      NINFER_RETURN_IF_ERROR(jsonMembers(uses[i], {"parameter", "input"}, {"activation_policy", "auxiliaries"}, at(what), kRule));
+      Use use;
+      NINFER_ASSIGN_OR_RETURN(use.parameter, jsonIdentifier(uses[i]["parameter"], at(what + ".parameter"), kRule));
+      NINFER_ASSIGN_OR_RETURN(use.input, jsonIdentifier(uses[i]["input"], at(what + ".input"), kRule));
+      what = "use '" + use.parameter + "' @ '" + use.input + "'";
+      if (!directory_.bindings.count(use.parameter))
+        return fail(what, "no binding of this parameter");
+      if (!seen.emplace(use.parameter, use.input).second)
+        return fail(what, "duplicate use");
+      if (uses[i].contains("activation_policy")) {
+        NINFER_ASSIGN_OR_RETURN(std::string name, jsonIdentifier(uses[i]["activation_policy"], at(what + ".activation_policy"), kRule));
+        use.policy = activationPolicyFromName(name);
+        if (!use.policy)
+          return fail(what + ".activation_policy", "expected A16Only, AllowA8 or AllowA4, got '" + name + "'");
+      }
+      if (uses[i].contains("auxiliaries")) {
+        const Json &auxiliaries = uses[i]["auxiliaries"];
+        if (!auxiliaries.is_object())
+          return fail(what + ".auxiliaries", "expected object, got " + jsonExcerpt(auxiliaries));
+        for (auto it = auxiliaries.begin(); it != auxiliaries.end(); ++it) {
+          NINFER_RETURN_IF_ERROR(jsonIdentifier(Json(it.key()), at(what + ".auxiliaries: role"), kRule).takeStatus());
+          NINFER_ASSIGN_OR_RETURN(Binding binding, parseBinding(it.value(), what + ", auxiliary '" + it.key() + "'"));
+          use.auxiliaries.emplace(it.key(), std::move(binding));
+        }
+      }
+      directory_.uses.push_back(std::move(use));
+    }
+    return {};
+  }
+
+  Status parseFree(const Json &root, const char *name, Json &out) {
+    out = Json::object();
+    if (!root.contains(name))
+      return {};
+    out = root[name];
+    if (!out.is_object())
+      return fail(name, "expected object, got " + jsonExcerpt(out));
+    return {};
+  }
+
+  std::string file_;
+  Directory directory_;
+  std::unordered_map<std::string, uint32_t> ids_;
+  std::vector<uint64_t> elements_; ///< per object; 0 for resources
+  uint64_t payloadBytes_ = 0, cursor_ = 0;
+};
+
+} // namespace
+
+Result<Directory> parseDirectory(std::string_view text, const std::string &fileName) {
+  NINFER_ASSIGN_OR_RETURN(const Json root, parseStrictJson(text, fileName + ": directory", "NB0104"));
+  return Parser(fileName).run(root);
+}
+
+} // namespace ninfer
