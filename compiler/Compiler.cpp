@@ -1,0 +1,303 @@
+// The order of a build. Every step is someone else's; this file connects them and keeps the clock.
+#include "compiler/Compiler.h"
+
+#include "artifact/container/Reader.h"
+#include "artifact/container/Signature.h"
+#include "codegen/plan/PlanBuilder.h"
+#include "compiler/Lowering.h"
+#include "compiler/Targets.h"
+#include "models/Decoder.h"
+#include "schema/Describe.h"
+#include "schema/View.h"
+#include "support/File.h"
+#include "support/Sha256.h"
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <sys/resource.h>
+#include <thread>
+
+namespace ninfer {
+namespace {
+
+constexpr int64_t kDefaultContext = 4096, kDefaultChunk = 64;
+constexpr const char *kVersion = "0.1.0";
+
+uint64_t peakRss() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<uint64_t>(usage.ru_maxrss) * 1024;
+}
+
+class Clock {
+public:
+  double lap() {
+    const auto now = std::chrono::steady_clock::now();
+    const double seconds = std::chrono::duration<double>(now - last_).count();
+    last_ = now;
+    return seconds;
+  }
+
+private:
+  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+};
+
+Error usage(std::string text) { return makeError(ErrorKind::Usage, "NB0403", std::move(text)); }
+
+class Builder {
+public:
+  explicit Builder(const BuildOptions &options) : options_(options) {}
+
+  Result<BuildReport> run() {
+    NINFER_RETURN_IF_ERROR(checkOptions());
+    NINFER_ASSIGN_OR_RETURN(targets_, resolveTargets(options_.targets));
+    NINFER_RETURN_IF_ERROR(openArtifact());
+    NINFER_RETURN_IF_ERROR(chooseSizes());
+    prepareContext(context_);
+    NINFER_ASSIGN_OR_RETURN(auto graph, lowerToGraph(context_, spec_, directory_, graphOptions_));
+    if (options_.emitStage == "graph" && options_.emit)
+      options_.emit("all targets", printIr(*graph));
+    NINFER_RETURN_IF_ERROR(stage("graph"));
+
+    std::vector<mlir::OwningOpRef<mlir::ModuleOp>> modules;
+    PlanInput input;
+    for (const BuildTarget &target : targets_) {
+      modules.push_back(mlir::OwningOpRef<mlir::ModuleOp>(mlir::cast<mlir::ModuleOp>((*graph)->clone())));
+      NINFER_RETURN_IF_ERROR(lowerToPlan(*modules.back(), target, options_));
+      NINFER_RETURN_IF_ERROR(stage("passes " + target.name));
+      NINFER_RETURN_IF_ERROR(generate(*modules.back(), target, input));
+    }
+    describeArtifact(input);
+    NINFER_ASSIGN_OR_RETURN(auto plan, buildPlanBytes(input));
+    NINFER_RETURN_IF_ERROR(stage("plan"));
+    NINFER_RETURN_IF_ERROR(publish(plan));
+    NINFER_RETURN_IF_ERROR(fillReport(plan));
+    return std::move(report_);
+  }
+
+private:
+  /// Ends a stage of the clock; the place where a cancelled build stops.
+  Status stage(std::string name) {
+    const double seconds = clock_.lap();
+    report_.seconds += seconds;
+    report_.stages.emplace_back(std::move(name), seconds);
+    return checkCancelled();
+  }
+
+  Status checkCancelled() const {
+    if (options_.cancelled && options_.cancelled())
+      return makeError(ErrorKind::Interrupted, "NB0540", "interrupted, no plan written");
+    return {};
+  }
+
+  Status checkOptions() {
+    if (options_.kvDtype != "bf16" && options_.kvDtype != "f32")
+      return usage("kv dtype: expected bf16 or f32, got '" + options_.kvDtype + "'");
+    const std::vector<std::string> stages = emitStages();
+    if (!options_.emitStage.empty() && std::find(stages.begin(), stages.end(), options_.emitStage) == stages.end()) {
+      std::string known;
+      for (const std::string &name : stages)
+        known += (known.empty() ? "" : ", ") + name;
+      Status status = usage("unknown stage '" + options_.emitStage + "'");
+      status.help("stages: " + known);
+      return status;
+    }
+    if (options_.output.empty())
+      return {};
+    std::error_code ignored;
+    if (std::filesystem::equivalent(options_.artifact, options_.output, ignored))
+      return usage("the output '" + options_.output.string() + "' is the artifact itself");
+    // Before any work: the folder must take a new file (kept unnamed until the plan is ready).
+    NINFER_ASSIGN_OR_RETURN(file_, AtomicFile::create(options_.output));
+    return {};
+  }
+
+  Status openArtifact() {
+    auto artifact = Artifact::open(options_.artifact);
+    if (!artifact.ok())
+      return artifact.takeStatus();
+    const std::string name = options_.artifact.filename().string();
+    directory_ = artifact->directory();
+    NINFER_RETURN_IF_ERROR(checkAllObjects(directory_, name));
+    NINFER_RETURN_IF_ERROR(applyPolicy(name));
+    report_.artifact = name;
+    report_.payloadBytes = artifact->payload().size();
+    // The signature describes the file as it is, not as the options change the reading of it.
+    signature_ = storageSignature(artifact->directory());
+    report_.storageSignature = toHex(signature_);
+    if (directory_.metadata.is_object() && directory_.metadata.contains("name") &&
+        directory_.metadata["name"].is_string())
+      report_.publicName = directory_.metadata["name"].get<std::string>();
+    NINFER_RETURN_IF_ERROR(stage("open"));
+    NINFER_ASSIGN_OR_RETURN(spec_, recogniseModel(directory_, name));
+    return stage("model");
+  }
+
+  Status applyPolicy(const std::string &name) {
+    if (!options_.activationPolicy)
+      return {};
+    bool any = false;
+    for (Use &use : directory_.uses)
+      if (!use.policy) {
+        use.policy = options_.activationPolicy;
+        any = true;
+      }
+    if (any)
+      return {};
+    Status status = usage("--activation-policy: every use of " + name + " states its own activation_policy, and that binds");
+    status.help("leave the option out, or convert again with another policy");
+    return status;
+  }
+
+  Status chooseSizes() {
+    const DecoderConfig &config = spec_.config;
+    const int64_t context = options_.maxContext.value_or(std::min(config.maxPositions, kDefaultContext));
+    if (context < 1 || context > config.maxPositions)
+      return usage("--max-context: expected 1 to " + std::to_string(config.maxPositions) +
+                   " (max_position_embeddings of the model), got " + std::to_string(context));
+    const int64_t chunk = options_.prefillChunk.value_or(std::min(context, kDefaultChunk));
+    if (chunk < 1 || chunk > context)
+      return usage("--prefill-chunk: expected 1 to " + std::to_string(context) + " (the context), got " +
+                   std::to_string(chunk));
+    graphOptions_.maxContext = report_.maxContext = context;
+    graphOptions_.prefillChunk = report_.prefillChunk = chunk;
+    graphOptions_.kvCodec = options_.kvDtype == "f32" ? KvCodec::F32 : KvCodec::BF16;
+    report_.architecture = config.architecture;
+    report_.layers = config.numLayers;
+    report_.vocabSize = config.vocabSize;
+    report_.parameters = spec_.parameters.size();
+    return {};
+  }
+
+  Status generate(mlir::ModuleOp module, const BuildTarget &target, PlanInput &input) {
+    PlanTargetInput section;
+    section.module = module;
+    section.name = target.name;
+    section.executor = target.executor;
+    TargetReport report;
+    if (target.cpu) {
+      section.cpuFeatures = target.cpu->features;
+      CpuCodegenOptions codegen;
+      codegen.dumpDir = options_.dumpDir;
+      codegen.cacheDir = options_.cacheDir;
+      codegen.threads = options_.threads ? options_.threads : std::clamp(std::thread::hardware_concurrency(), 1u, 8u);
+      std::unique_ptr<Progress> bar;
+      size_t before = 0;
+      codegen.progress = [&](size_t done, size_t total, std::string_view kernel) {
+        if (!bar)
+          bar = std::make_unique<Progress>("kernels " + target.name, total, options_.progress);
+        bar->detail(std::string(kernel));
+        bar->add(done - before);
+        before = done;
+      };
+      auto object = compileKernels(module, *target.cpu, codegen);
+      if (!object.ok())
+        return object.takeStatus();
+      for (const CpuKernel &kernel : object->kernels)
+        section.code.push_back({kernel.name, kernel.symbol, kernel.scratchBytes});
+      report.cacheHits = object->cacheHits;
+      report.codeBytes = object->elf.size();
+      section.elf = std::move(object->elf);
+      NINFER_RETURN_IF_ERROR(stage("code " + target.name));
+    }
+    report_.targets.push_back(std::move(report));
+    input.targets.push_back(std::move(section));
+    return {};
+  }
+
+  void describeArtifact(PlanInput &input) const {
+    input.artifact.framing = static_cast<uint32_t>(directory_.framing);
+    input.artifact.storageSignature = signature_;
+    input.artifact.fileName = report_.artifact;
+    input.artifact.publicName = report_.publicName;
+    input.artifact.payloadBytes = report_.payloadBytes;
+    input.provenance = {{"builder", std::string("ninfer-build ") + kVersion},
+                        {"max_context", std::to_string(report_.maxContext)},
+                        {"prefill_chunk", std::to_string(report_.prefillChunk)},
+                        {"kv_dtype", options_.kvDtype}};
+    if (options_.activationPolicy)
+      input.provenance.emplace_back("activation_policy", std::string(canonicalName(*options_.activationPolicy)));
+  }
+
+  /// Write, reopen what was written through the production verifier, publish.
+  Status publish(const std::vector<std::byte> &plan) {
+    report_.planBytes = plan.size();
+    report_.planSha256 = toHex(sha256(plan));
+    if (options_.output.empty())
+      return {};
+    NINFER_RETURN_IF_ERROR(file_.write(plan));
+    {
+      auto reopened = MappedFile::open(file_.reopenPath());
+      if (!reopened.ok())
+        return reopened.takeStatus();
+      auto view = PlanView::open(reopened->bytes(), options_.output.string());
+      if (!view.ok())
+        return view.takeStatus();
+    }
+    NINFER_RETURN_IF_ERROR(checkCancelled());
+    NINFER_RETURN_IF_ERROR(file_.publish());
+    report_.output = options_.output.string();
+    return stage("write");
+  }
+
+  Status fillReport(const std::vector<std::byte> &bytes) {
+    auto opened = PlanView::open(bytes, "plan");
+    if (!opened.ok())
+      return opened.takeStatus();
+    const PlanView &view = *opened;
+    report_.explain = describeTrace(view);
+    for (uint32_t t = 0; t < view->targets()->size(); ++t)
+      describeTarget(view, *view->targets()->Get(t), report_.targets[t]);
+    report_.peakRssBytes = peakRss();
+    return {};
+  }
+
+  static void describeTarget(const PlanView &view, const plan::Target &target, TargetReport &report) {
+    report.name = target.name()->str();
+    report.executor = target.executor()->str();
+    for (const auto *feature : *target.cpu_features())
+      report.cpuFeatures.push_back(feature->str());
+    std::vector<std::vector<std::pair<std::string, size_t>>> uses(target.kernels()->size());
+    for (const plan::Phase *phase : *target.phases()) {
+      report.launches.emplace_back(phase->name()->str(), phase->launches()->size());
+      for (const plan::Launch *launch : *phase->launches()) {
+        auto &list = uses[launch->kernel()];
+        if (list.empty() || list.back().first != phase->name()->string_view())
+          list.emplace_back(phase->name()->str(), 0);
+        ++list.back().second;
+      }
+    }
+    for (uint32_t i = 0; i < target.kernels()->size(); ++i) {
+      const plan::Kernel &kernel = *target.kernels()->Get(i);
+      report.kernels.push_back({kernel.name()->str(), kernel.family()->str(), kernel.profile()->str(),
+                                kernel.kind() == plan::KernelKind::Elf ? "elf" : "builtin", kernel.scratch_bytes(),
+                                std::move(uses[i])});
+    }
+    const PlanLedger ledger = planLedger(view, target);
+    report.stateBytes = ledger.states;
+    report.arenaBytes = ledger.arena;
+    report.scratchBytesPerThread = ledger.scratchPerThread;
+    if (const plan::Phase *decode = PlanView::findPhase(target, plan::PhaseKind::Decode)) {
+      report.decodeBytesRead = phaseBytesRead(*decode, 1);
+      report.decodeFlops = phaseFlops(*decode, 1);
+    }
+  }
+
+  const BuildOptions &options_;
+  Clock clock_;
+  BuildReport report_;
+  AtomicFile file_;
+  std::vector<BuildTarget> targets_;
+  Directory directory_;
+  std::array<uint8_t, 32> signature_{};
+  ModelSpec spec_;
+  GraphOptions graphOptions_;
+  mlir::MLIRContext context_;
+};
+
+} // namespace
+
+Result<BuildReport> build(const BuildOptions &options) { return Builder(options).run(); }
+
+} // namespace ninfer

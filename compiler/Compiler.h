@@ -1,0 +1,94 @@
+// The whole way from an artifact to a plan: open the directory, recognise the model, build the graph, run the
+// passes, compile kernels, write the plan. The payload is never read, so time and memory do not depend on the
+// size of the weights. Free of MLIR in this header.
+#ifndef NINFER_COMPILER_COMPILER_H
+#define NINFER_COMPILER_COMPILER_H
+
+#include "artifact/formats/Format.h"
+#include "support/Progress.h"
+#include "support/Status.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace ninfer {
+
+struct BuildOptions {
+  std::filesystem::path artifact;
+  /// Empty: nothing is written (dry run); the plan is still built and verified.
+  std::filesystem::path output;
+  /// Any of reference, cpu:native, cpu:x86-64-v3, cpu:x86-64-v4, cpu:znver4; one section of the plan each.
+  std::vector<std::string> targets = {"cpu:native"};
+  std::optional<int64_t> maxContext;   ///< positions; default min(model, 4096)
+  std::optional<int64_t> prefillChunk; ///< rows; default min(64, maxContext)
+  std::string kvDtype = "bf16";        ///< bf16, f32
+  /// Policy of uses that state none. An error when every use states one.
+  std::optional<ActivationPolicy> activationPolicy;
+  unsigned threads = 0; ///< kernels compiled at the same time; 0: number of CPUs, at most 8
+  std::string cacheDir; ///< compiled objects by content hash; empty: none
+  std::string dumpDir;  ///< kernel code (.mlir, .ll) for reading; empty: none
+  /// Name of a stage (emitStages()); its IR is handed to `emit` once per target.
+  std::string emitStage;
+  std::function<void(const std::string &target, const std::string &ir)> emit;
+  ProgressMode progress = ProgressMode::Off; ///< on stderr
+  /// Polled between steps; true makes the build stop with Interrupted.
+  std::function<bool()> cancelled;
+};
+
+/// "graph", then the passes in order without their prefix: "bind-parameters", ..., "plan-memory".
+std::vector<std::string> emitStages();
+
+struct KernelReport {
+  std::string name, family, profile, code;
+  uint64_t scratchBytes = 0;
+  std::vector<std::pair<std::string, size_t>> launches; ///< per phase
+};
+
+struct TargetReport {
+  std::string name, executor;
+  std::vector<std::string> cpuFeatures;
+  std::vector<KernelReport> kernels;
+  std::vector<std::pair<std::string, size_t>> launches; ///< per phase
+  size_t cacheHits = 0;
+  uint64_t codeBytes = 0;
+  // Ledger of one context, bytes.
+  uint64_t stateBytes = 0, arenaBytes = 0, scratchBytesPerThread = 0;
+  // Cost model.
+  uint64_t decodeBytesRead = 0, decodeFlops = 0;
+};
+
+struct BuildReport {
+  std::string artifact, publicName, architecture, storageSignature; ///< signature in hexadecimal
+  uint64_t payloadBytes = 0;
+  int64_t layers = 0, vocabSize = 0, maxContext = 0, prefillChunk = 0;
+  size_t parameters = 0;
+  std::string output; ///< empty: dry run
+  uint64_t planBytes = 0;
+  std::string planSha256; ///< of the whole file
+  std::vector<TargetReport> targets;
+  std::vector<std::pair<std::string, double>> stages; ///< name, seconds; in order
+  double seconds = 0;
+  uint64_t peakRssBytes = 0; ///< of this process
+  std::string explain;       ///< describeTrace() of the plan
+};
+
+/// Builds, verifies, publishes. On failure nothing new is under options.output and an old file is untouched.
+/// Errors: of the folders below, and NB0402 unknown or repeated target, NB0403 option out of range (Usage);
+/// NB0410 graph or pass failed, NB0412 no admissible kernel (Unsupported); NB0540 cancelled (Interrupted).
+Result<BuildReport> build(const BuildOptions &options);
+
+/// One JSON object; sizes in bytes, times in seconds. With `explain`, the trace is its member "explain".
+std::string reportJson(const BuildReport &report, bool explain = false);
+/// A few lines for people.
+std::string reportText(const BuildReport &report);
+
+} // namespace ninfer
+
+#endif // NINFER_COMPILER_COMPILER_H

@@ -1,0 +1,46 @@
+#include "compiler/Targets.h"
+
+#include <algorithm>
+
+namespace ninfer {
+namespace {
+
+Status unknown(const std::string &name, const std::string &why) {
+  Status status = makeError(ErrorKind::Usage, "NB0402", "unknown target '" + name + "'");
+  if (!why.empty())
+    status.note(why);
+  status.help("targets: reference, cpu:native, cpu:x86-64-v3, cpu:x86-64-v4, cpu:znver4");
+  return status;
+}
+
+} // namespace
+
+Result<std::vector<BuildTarget>> resolveTargets(const std::vector<std::string> &names) {
+  if (names.empty())
+    return makeError(ErrorKind::Usage, "NB0402", "no target given");
+  std::vector<BuildTarget> targets;
+  for (const std::string &name : names) {
+    BuildTarget target;
+    if (name == "reference") {
+      target.name = target.executor = "reference";
+    } else if (name.rfind("cpu:", 0) == 0) {
+      auto cpu = resolveCpuTarget(name.substr(4));
+      if (!cpu.ok())
+        return cpu.error().code == "NB0480" ? unknown(name, "") : cpu.takeStatus();
+      target.name = "cpu:" + cpu->name;
+      target.executor = "cpu";
+      target.cpu = cpu.take();
+    } else {
+      return unknown(name, name == "cpu" ? "the target 'cpu' needs a level, as in cpu:native" : "");
+    }
+    const auto same = std::find_if(targets.begin(), targets.end(), [&](auto &t) { return t.name == target.name; });
+    if (same != targets.end())
+      return makeError(ErrorKind::Usage, "NB0402",
+                       "target '" + target.name + "' is given twice (once as '" +
+                           names[static_cast<size_t>(same - targets.begin())] + "', once as '" + name + "')");
+    targets.push_back(std::move(target));
+  }
+  return targets;
+}
+
+} // namespace ninfer

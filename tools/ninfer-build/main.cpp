@@ -1,0 +1,82 @@
+// ninfer-build: artifact -> plan. Report and IR go to standard output, everything else to standard error.
+#include "tools/ninfer-build/Options.h"
+
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <new>
+#include <unistd.h>
+
+using namespace ninfer;
+
+namespace {
+
+volatile std::sig_atomic_t interrupts = 0;
+
+/// The first signal asks the build to stop at its next step; a second one ends the process at once. Until the
+/// plan is complete it has no name on disk, so both leave nothing behind.
+void onSignal(int) {
+  interrupts = interrupts + 1;
+  if (interrupts > 1)
+    _exit(static_cast<int>(ErrorKind::Interrupted));
+}
+
+void installHandlers() {
+  struct sigaction action {};
+  action.sa_handler = onSignal;
+  sigemptyset(&action.sa_mask);
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+  // A file size limit then shows as a write error with a message.
+  action.sa_handler = SIG_IGN;
+  sigaction(SIGXFSZ, &action, nullptr);
+}
+
+int fail(const Error &error) {
+  std::fputs(error.render().c_str(), stderr);
+  return static_cast<int>(error.kind);
+}
+
+int print(const std::string &text) {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0)
+    return fail(makeError(ErrorKind::Failed, "NB0906", std::string("standard output: ") + std::strerror(errno)));
+  return 0;
+}
+
+int runBuild(CommandLine &line) {
+  BuildOptions &options = line.build;
+  options.cancelled = [] { return interrupts != 0; };
+  bool emitFailed = false;
+  options.emit = [&](const std::string &target, const std::string &ir) {
+    emitFailed |= print("// target: " + target + "\n" + ir) != 0;
+  };
+  auto report = build(options);
+  if (!report.ok())
+    return fail(report.error());
+  int code = emitFailed ? 1 : 0;
+  if (line.explain)
+    code |= line.report == CommandLine::Report::Json ? 0 : print(report->explain);
+  if (line.report == CommandLine::Report::Json)
+    code |= print(reportJson(*report, line.explain));
+  else if (line.report == CommandLine::Report::Text)
+    code |= options.emitStage.empty() ? print(reportText(*report)) : 0;
+  return code;
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  installHandlers();
+  std::set_new_handler([] {
+    std::fputs("error[NB0909]: out of memory\n", stderr);
+    _exit(static_cast<int>(ErrorKind::OutOfMemory));
+  });
+  auto line = parseCommandLine(argc, argv);
+  if (!line.ok())
+    return fail(line.error());
+  if (line->help)
+    return print(kUsage);
+  if (line->version)
+    return print("ninfer-build 0.1.0\n");
+  return runBuild(*line);
+}
