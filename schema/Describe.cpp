@@ -1,5 +1,6 @@
 #include "schema/Describe.h"
 
+#include "schema/TextTable.h"
 #include "support/Progress.h"
 #include "support/Sha256.h"
 
@@ -11,40 +12,6 @@ namespace ninfer {
 namespace {
 
 std::string text(const flatbuffers::String *value) { return value ? value->str() : std::string(); }
-
-/// Columns padded to their widest cell, two spaces between; numbers (cells that start with a digit) to the right.
-class Table {
-public:
-  explicit Table(std::string indent = "") : indent_(std::move(indent)) {}
-
-  void row(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
-
-  std::string render() const {
-    std::vector<size_t> widths;
-    for (const auto &row : rows_)
-      for (size_t i = 0; i < row.size(); ++i) {
-        if (i >= widths.size())
-          widths.push_back(0);
-        widths[i] = std::max(widths[i], row[i].size());
-      }
-    std::string out;
-    for (const auto &row : rows_) {
-      std::string line = indent_;
-      for (size_t i = 0; i < row.size(); ++i) {
-        const std::string pad(widths[i] - row[i].size(), ' ');
-        const bool number = !row[i].empty() && row[i][0] >= '0' && row[i][0] <= '9';
-        line += (i ? "  " : "") + (number ? pad + row[i] : row[i] + pad);
-      }
-      line.erase(line.find_last_not_of(' ') + 1);
-      out += line + "\n";
-    }
-    return out;
-  }
-
-private:
-  std::string indent_;
-  std::vector<std::vector<std::string>> rows_;
-};
 
 std::string joined(const flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>> *values) {
   std::string out;
@@ -143,7 +110,7 @@ std::string describeKernels(const PlanView &view) {
         first.try_emplace(launch->kernel(), launch);
       }
     out += text(target->name()) + ": " + std::to_string(target->kernels()->size()) + " kernels\n";
-    Table table("  ");
+    TextTable table("  ");
     table.row({"kernel", "family", "profile", "code", "launches", "tiles", "scratch", "args"});
     for (uint32_t i = 0; i < target->kernels()->size(); ++i) {
       const plan::Kernel &kernel = *target->kernels()->Get(i);
@@ -177,7 +144,7 @@ std::string describeTrace(const PlanView &view) {
         out += " and " + std::to_string(trace->launches() - 1) + " more";
       out += ": " + text(trace->signature()) + "\n      -> " +
              text(target->kernels()->Get(trace->kernel())->name()) + "\n";
-      Table table("         ");
+      TextTable table("         ");
       for (const char *verdict : {"accepted", "lower priority", "forbidden by policy", "rejected"})
         for (const plan::Verdict *entry : *trace->verdicts())
           if (text(entry->verdict()) == verdict)
@@ -194,7 +161,7 @@ std::string describeLedger(const PlanView &view, uint64_t threads) {
     const PlanLedger ledger = planLedger(view, *target);
     out += text(target->name()) + ", one context of " + std::to_string(view->model()->max_context()) + " positions, " +
            std::to_string(threads) + (threads == 1 ? " thread\n" : " threads\n");
-    Table table("  ");
+    TextTable table("  ");
     auto line = [&](const std::string &what, uint64_t bytes, const std::string &note) {
       table.row({what, std::to_string(bytes), formatBytes(bytes), note});
     };
