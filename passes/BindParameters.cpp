@@ -160,7 +160,7 @@ private:
     auto found = objects_.find(range->getObject().getValue());
     if (found == objects_.end())
       return errorOn(parameter) << "'" << range->getObject().getValue() << "' is not an object of this module";
-    const BoundObject &object = found->second;
+    BoundObject &object = found->second;
     uint64_t first = 0, count = 0;
     if (failed(rowsOf(parameter, *range, object, first, count)))
       return failure();

@@ -32,8 +32,8 @@ FusedOp makeFused(llvm::StringRef kind, Operation *before, llvm::ArrayRef<Operat
     yielded.push_back(mapping.lookup(result));
   YieldOp::create(builder, loc, yielded);
 
-  for (auto [old, result] : llvm::zip_equal(results, fused.getOutputs()))
-    old.replaceAllUsesWith(result);
+  for (auto [index, old] : llvm::enumerate(results))
+    Value(old).replaceAllUsesWith(fused.getResult(index));
   for (Operation *op : llvm::reverse(ops))
     if (!llvm::is_contained(keep, op))
       op->erase();

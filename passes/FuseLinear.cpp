@@ -21,7 +21,7 @@ bool hasIntegerCodes(LinearOp linear) {
 struct Group {
   llvm::SmallVector<LinearOp> linears;
   Operation *epilogue = nullptr;
-  Value input() const { return linears.front().getX(); }
+  Value input() const { return LinearOp(linears.front()).getX(); }
 };
 
 /// Gate and up of a swiglu that nobody else reads.
@@ -101,7 +101,7 @@ llvm::SmallVector<Operation *> prologueOf(Value input) {
 /// Where the group stands: at its last operation if it has an epilogue (whose other operand is there), else at
 /// its first linear (whose users may follow at once).
 Operation *positionOf(const Group &group) {
-  return group.epilogue ? group.epilogue : group.linears.front().getOperation();
+  return group.epilogue ? group.epilogue : LinearOp(group.linears.front()).getOperation();
 }
 
 void fuseGroup(const Group &group, llvm::ArrayRef<Operation *> prologue) {

@@ -25,9 +25,9 @@ FailureOr<PhaseInfo> phaseOf(func::FuncOp function) {
     return emitFunctionError(function) << "expected " << NinferDialect::kPhase << " and " << NinferDialect::kMaxRows
                                        << ", which ninfer-split-phases sets";
   PhaseInfo info;
-  if (phase.getValue() == kernelPhaseName(KernelPhase::Decode))
+  if (phase.getValue() == llvm::StringRef(kernelPhaseName(KernelPhase::Decode)))
     info.phase = KernelPhase::Decode;
-  else if (phase.getValue() == kernelPhaseName(KernelPhase::Prefill))
+  else if (phase.getValue() == llvm::StringRef(kernelPhaseName(KernelPhase::Prefill)))
     info.phase = KernelPhase::Prefill;
   else
     return emitFunctionError(function) << NinferDialect::kPhase << ": expected decode or prefill, got '"

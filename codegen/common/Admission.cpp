@@ -191,8 +191,10 @@ std::vector<const Verdict *> AdmissionResult::nearest() const {
   std::vector<const Verdict *> order;
   for (const Verdict &verdict : verdicts)
     order.push_back(&verdict);
-  std::stable_sort(order.begin(), order.end(),
-                   [](const Verdict *a, const Verdict *b) { return a->failures < b->failures; });
+  // Verdicts lie in catalog order in one vector: the address breaks ties.
+  std::sort(order.begin(), order.end(), [](const Verdict *a, const Verdict *b) {
+    return a->failures != b->failures ? a->failures < b->failures : a < b;
+  });
   return order;
 }
 

@@ -38,7 +38,8 @@ Result<ArenaPlan> planArena(std::span<const ArenaValue> values, uint64_t alignme
 
   std::vector<size_t> order(values.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return sizes[a] > sizes[b]; });
+  std::sort(order.begin(), order.end(),
+            [&](size_t a, size_t b) { return sizes[a] != sizes[b] ? sizes[a] > sizes[b] : a < b; });
 
   ArenaPlan plan;
   plan.offsets.assign(values.size(), 0);

@@ -47,7 +47,10 @@ int priorityA8(const KernelSignature &signature) {
 }
 
 KernelFamily family(std::string_view name, std::string_view executor, OpKind op) {
-  KernelFamily f{.name = name, .executor = executor, .op = op};
+  KernelFamily f;
+  f.name = name;
+  f.executor = executor;
+  f.op = op;
   f.rows = kRows;
   f.priority = onlyChoice;
   return f;

@@ -38,7 +38,7 @@ struct EnumSet {
 struct KernelFamily {
   std::string_view name;     ///< "linear_a16", "ref.linear"
   std::string_view executor; ///< "cpu", "reference"
-  OpKind op;
+  OpKind op = OpKind::Linear;
   KernelProfile profile = KernelProfile::F32;
 
   EnumSet<Format> formats;     ///< of `weights`
