@@ -161,7 +161,7 @@ Result<std::string> readFile(const std::filesystem::path &path, uint64_t maxByte
   return content;
 }
 
-Result<AtomicFile> AtomicFile::create(const std::filesystem::path &target, Existing existing) {
+Result<AtomicFile> AtomicFile::create(const std::filesystem::path &target, Existing existing, bool allowUnnamed) {
   if (target.filename().empty() || target.filename() == "." || target.filename() == "..")
     return makeError(ErrorKind::Usage, "NB0904", "'" + target.string() + "': not a file name");
   struct stat info;
@@ -177,7 +177,7 @@ Result<AtomicFile> AtomicFile::create(const std::filesystem::path &target, Exist
   file.target_ = target;
   const std::filesystem::path folder = folderOf(target);
   // An unnamed file vanishes with the process, whatever ends it. It gets its name through /proc.
-  if (access("/proc/self/fd", X_OK) == 0)
+  if (allowUnnamed && access("/proc/self/fd", X_OK) == 0)
     file.fd_ = openRetry(folder.c_str(), O_TMPFILE | O_RDWR, 0666);
   if (file.fd_ >= 0) {
     file.anonymous_ = true;

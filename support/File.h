@@ -49,7 +49,10 @@ public:
     Refuse,  ///< create() and publish() fail when the target exists (NB0905)
   };
 
-  static Result<AtomicFile> create(const std::filesystem::path &target, Existing existing = Existing::Replace);
+  /// NB0904 (not a usable file name), NB0905, NB0906 (the folder does not accept a file). `allowUnnamed` = false
+  /// takes the temporary name at once, as on file systems without unnamed files.
+  static Result<AtomicFile> create(const std::filesystem::path &target, Existing existing = Existing::Replace,
+                                   bool allowUnnamed = true);
 
   AtomicFile() = default;
   AtomicFile(AtomicFile &&other) noexcept;

@@ -24,7 +24,7 @@ Status encodeRowCanonical(Format format, std::span<const float> row, std::span<i
 Status encodeRowFast(Format format, std::span<const float> row, std::span<int8_t> codes, std::span<uint16_t> scales);
 
 /// Encodes one row into K E4M3FN words and one bfloat16 row scale. Fails with NB0206 as above, or NB0208 when the
-/// row's largest magnitude is nonzero but so small (at most 448 * 2^-128) that the reciprocal of its scale is infinite.
+/// row's largest magnitude is nonzero but so small (at most 455 * 2^-128) that the reciprocal of its scale is infinite.
 Status encodeFp8Row(std::span<const float> row, std::span<uint8_t> codes, uint16_t &scale);
 
 } // namespace ninfer
