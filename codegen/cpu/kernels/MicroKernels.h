@@ -42,9 +42,9 @@ constexpr int64_t microPackedRowBytes(MicroPack pack, int64_t k) {
   switch (pack) {
   case MicroPack::F32: return kp * 4;
   case MicroPack::A16G64: return kp * 2 + kp / 2 + microRoundUp(kp / 16, 64);
-  case MicroPack::A16G32: return kp * 2 + kp + microRoundUp(kp / 8, 64);
   case MicroPack::A8G64: return kp + kp / 2 + microRoundUp(kp / 16, 64);
-  case MicroPack::A8G32: return kp + kp + microRoundUp(kp / 8, 64);
+  case MicroPack::A16G32:
+  case MicroPack::A8G32: return kp * 2 + microRoundUp(kp / 8, 64);
   }
   return 0;
 }

@@ -1,0 +1,179 @@
+// Softmax attention over a KV cache of one kv head, in blocks of positions with a running maximum.
+//
+// Queries are taken four at a time: the keys and values of a block are read once for the four. Scores of a block live
+// in scratch; the output rows are the accumulators.
+#ifndef NINFER_CODEGEN_CPU_KERNELS_ATTENTION_H
+#define NINFER_CODEGEN_CPU_KERNELS_ATTENTION_H
+
+#include "codegen/cpu/kernels/MicroKernels.h"
+#include "codegen/cpu/kernels/Vec.h"
+
+namespace ninfer::micro {
+
+struct Bf16Cache {
+  using Word = uint16_t;
+  NI_INLINE F read(const Word *p, int64_t n) { return n >= kLanes ? loadBf16(p) : loadBf16Part(p, n); }
+};
+struct F32Cache {
+  using Word = float;
+  NI_INLINE F read(const Word *p, int64_t n) { return loadSome(p, n); }
+};
+
+inline constexpr int64_t kBlock = 128; ///< positions per block
+inline constexpr float kMasked = -__builtin_inff();
+
+/// Q queries; query i attends positions [0, lengths[i]).
+template <class C, int Q>
+NI_INLINE void attendQueries(const float *const (&q)[Q], const int64_t (&lengths)[Q], const typename C::Word *k,
+                             const typename C::Word *v, int64_t dim, float scale, float *const (&out)[Q],
+                             float *scores) {
+  int64_t longest = 0;
+  float top[Q], total[Q];
+#pragma unroll
+  for (int i = 0; i < Q; ++i) {
+    longest = longest > lengths[i] ? longest : lengths[i];
+    top[i] = kMasked, total[i] = 0.0f;
+    for (int64_t d = 0; d < dim; d += kLanes)
+      storeSome(out[i] + d, dim - d, zeroF());
+  }
+#pragma clang loop unroll(disable)
+  for (int64_t p0 = 0; p0 < longest; p0 += kBlock) {
+    const int64_t count = minOf(kBlock, longest - p0);
+    // scores[i][p] = q_i . k_p
+#pragma clang loop unroll(disable)
+    for (int64_t p = 0; p < count; p += 4) {
+      const typename C::Word *key[4];
+#pragma unroll
+      for (int j = 0; j < 4; ++j)
+        key[j] = k + (p0 + minOf(p + j, count - 1)) * dim;
+      F acc[Q][4];
+#pragma unroll
+      for (int i = 0; i < Q; ++i)
+#pragma unroll
+        for (int j = 0; j < 4; ++j)
+          acc[i][j] = zeroF();
+      for (int64_t d = 0; d < dim; d += kLanes) {
+        F x[Q];
+#pragma unroll
+        for (int i = 0; i < Q; ++i)
+          x[i] = loadSome(q[i] + d, dim - d);
+#pragma unroll
+        for (int j = 0; j < 4; ++j) {
+          const F y = C::read(key[j] + d, dim - d);
+#pragma unroll
+          for (int i = 0; i < Q; ++i)
+            acc[i][j] = fma(x[i], y, acc[i][j]);
+        }
+      }
+#pragma unroll
+      for (int i = 0; i < Q; ++i)
+        _mm_storeu_ps(scores + i * kBlock + p, sum4(acc[i][0], acc[i][1], acc[i][2], acc[i][3]));
+    }
+    // scores -> weights relative to the running maximum; factor rescales what was summed before
+    float factor[Q];
+#pragma unroll
+    for (int i = 0; i < Q; ++i) {
+      float *s = scores + i * kBlock;
+      F blockTop = setF(top[i]);
+#pragma clang loop unroll(disable)
+      for (int64_t p = 0; p < count; p += kLanes) {
+        const F value = selectBelow(minOf(lengths[i] - p0, count) - p, mul(loadF(s + p), setF(scale)), setF(kMasked));
+        storeF(s + p, value);
+        blockTop = max(blockTop, value);
+      }
+      const float newTop = maxLane(blockTop);
+      F blockTotal = zeroF();
+#pragma clang loop unroll(disable)
+      for (int64_t p = 0; p < count; p += kLanes) {
+        const F weight = exp(sub(loadF(s + p), setF(newTop)));
+        storeF(s + p, weight);
+        blockTotal = add(blockTotal, weight);
+      }
+      factor[i] = firstLane(exp(setF(top[i] - newTop)));
+      total[i] = total[i] * factor[i] + sum(blockTotal);
+      top[i] = newTop;
+    }
+    // out_i = out_i * factor + sum of weight * value
+    constexpr int D = kLanes == 16 ? 4 : 2; // registers of the head at a time
+#pragma clang loop unroll(disable)
+    for (int64_t d0 = 0; d0 < dim; d0 += D * kLanes) {
+      F acc[Q][D];
+#pragma unroll
+      for (int i = 0; i < Q; ++i)
+#pragma unroll
+        for (int j = 0; j < D; ++j)
+          if (const int64_t d = d0 + j * kLanes; d < dim)
+            acc[i][j] = mul(loadSome(out[i] + d, dim - d), setF(factor[i]));
+          else
+            acc[i][j] = zeroF();
+#pragma clang loop unroll(disable)
+      for (int64_t p = 0; p < count; ++p) {
+        F y[D];
+#pragma unroll
+        for (int j = 0; j < D; ++j)
+          if (const int64_t d = d0 + j * kLanes; d < dim)
+            y[j] = C::read(v + (p0 + p) * dim + d, dim - d);
+          else
+            y[j] = zeroF();
+#pragma unroll
+        for (int i = 0; i < Q; ++i) {
+          const F weight = setF(scores[i * kBlock + p]);
+#pragma unroll
+          for (int j = 0; j < D; ++j)
+            acc[i][j] = fma(weight, y[j], acc[i][j]);
+        }
+      }
+#pragma unroll
+      for (int i = 0; i < Q; ++i)
+#pragma unroll
+        for (int j = 0; j < D; ++j)
+          if (const int64_t d = d0 + j * kLanes; d < dim)
+            storeSome(out[i] + d, dim - d, acc[i][j]);
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < Q; ++i) {
+    const F norm = setF(1.0f / total[i]);
+    for (int64_t d = 0; d < dim; d += kLanes)
+      storeSome(out[i] + d, dim - d, mul(loadSome(out[i] + d, dim - d), norm));
+  }
+}
+
+template <class C, int Q>
+NI_INLINE int64_t attendFrom(int64_t first, int64_t queries, int64_t heads, const float *q, int64_t qStride,
+                             const typename C::Word *k, const typename C::Word *v, int64_t length, int64_t dim,
+                             float scale, float *out, int64_t outStride, float *scores) {
+#pragma clang loop unroll(disable)
+  for (; first + Q <= queries; first += Q) {
+    const float *qs[Q];
+    float *outs[Q];
+    int64_t lengths[Q];
+#pragma unroll
+    for (int i = 0; i < Q; ++i) {
+      const int64_t row = (first + i) / heads, head = (first + i) % heads;
+      qs[i] = q + row * qStride + head * dim;
+      outs[i] = out + row * outStride + head * dim;
+      lengths[i] = length + row;
+    }
+    attendQueries<C, Q>(qs, lengths, k, v, dim, scale, outs, scores);
+  }
+  return first;
+}
+
+template <class C>
+NI_INLINE void attention(const float *q, int64_t qStride, int64_t rows, int64_t heads, const void *keys,
+                         const void *values, int64_t length, int64_t dim, float scale, float *out, int64_t outStride,
+                         void *scratch) {
+  static_assert(4 * kBlock * 4 <= microAttentionScratchBytes());
+  const auto *k = static_cast<const typename C::Word *>(keys), *v = static_cast<const typename C::Word *>(values);
+  float *scores = static_cast<float *>(scratch);
+  const int64_t queries = rows * heads;
+  int64_t i = 0;
+  i = attendFrom<C, 4>(i, queries, heads, q, qStride, k, v, length, dim, scale, out, outStride, scores);
+  i = attendFrom<C, 2>(i, queries, heads, q, qStride, k, v, length, dim, scale, out, outStride, scores);
+  attendFrom<C, 1>(i, queries, heads, q, qStride, k, v, length, dim, scale, out, outStride, scores);
+}
+
+} // namespace ninfer::micro
+
+#endif // NINFER_CODEGEN_CPU_KERNELS_ATTENTION_H

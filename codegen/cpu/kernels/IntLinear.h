@@ -1,0 +1,334 @@
+// Linear layers with integer codes and quantised activations (profiles a16 and a8).
+//
+// Few rows: dot products along the weight rows, straight from the stored planes (dotRows). One activation row walks
+// four far weight rows at once, which is what streams memory fastest; several rows share the unpacking of a weight row.
+// Many rows: panels of 2 * kLanes weight rows are unpacked into scratch with rows in lanes, then multiplied by blocks
+// of activation rows held in registers (panelTile). Integer sums are exact; each group adds sum * scale * step in float.
+#ifndef NINFER_CODEGEN_CPU_KERNELS_INTLINEAR_H
+#define NINFER_CODEGEN_CPU_KERNELS_INTLINEAR_H
+
+#include "codegen/cpu/kernels/Pack.h"
+
+namespace ninfer::micro {
+
+/// R weight rows times T packed activation rows (records `record` bytes apart), result[r][t].
+template <int bits, int Bytes, int R, int T>
+NI_INLINE void dotRows(const IntRow (&rows)[R], const uint8_t *x, int64_t k, float (&result)[R][T]) {
+  using W = IntFormat<bits>;
+  using Ops = Operands<bits, Bytes>;
+  using L = PackedLayout<W::kGroup, Bytes>;
+  constexpr int kOps = Ops::kOps;
+  const L l = L::make(k);
+  const int64_t units = W::units(k);
+  F total[R][T];
+#pragma unroll
+  for (int r = 0; r < R; ++r)
+#pragma unroll
+    for (int t = 0; t < T; ++t)
+      total[r][t] = zeroF();
+  for (int64_t u0 = 0; u0 < units; u0 += 8) {
+    const int64_t count = minOf(8, units - u0), g0 = u0 * W::kUnitGroups;
+    ScaleBank bank[R][T];
+#pragma unroll
+    for (int r = 0; r < R; ++r) {
+      const F scales = loadF16(rows[r].scales + g0, count * W::kUnitGroups);
+#pragma unroll
+      for (int t = 0; t < T; ++t)
+        bank[r][t] = ScaleBank::make(
+            mul(scales, loadF(reinterpret_cast<const float *>(x + t * l.record + l.steps) + g0)));
+    }
+#pragma clang loop unroll(disable)
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t u = u0 + i;
+      const auto cursor = ScaleBank::cursor(i);
+      I op[R][kOps];
+#pragma unroll
+      for (int r = 0; r < R; ++r)
+        Ops::unpack(rows[r].base + u * kVec, rows[r].high + u * W::kHighBytes, op[r]);
+#pragma unroll
+      for (int t = 0; t < T; ++t) {
+        const uint8_t *record = x + t * l.record;
+        I a[kOps];
+#pragma unroll
+        for (int j = 0; j < kOps; ++j)
+          a[j] = load(record + (u * kOps + j) * kVec);
+        I start = zeroI();
+        if constexpr (Ops::kOffsetLog != 0)
+          start = sll32<Ops::kOffsetLog>(load(record + l.sums + u * kVec));
+#pragma unroll
+        for (int r = 0; r < R; ++r)
+          total[r][t] = fma(toFloat(Ops::dot(start, op[r], a)), bank[r][t].pick(cursor), total[r][t]);
+      }
+    }
+  }
+#pragma unroll
+  for (int r = 0; r < R; ++r)
+#pragma unroll
+    for (int t = 0; t < T; ++t)
+      result[r][t] = sum(total[r][t]);
+}
+
+/// Weight rows begin + i, + i + stride, ... for i < count, times activation rows [t0, t0 + T).
+template <int bits, int Bytes, int R, int T>
+NI_INLINE void dotRange(const IntPlanes &w, const uint8_t *packed, int64_t k, int64_t nBegin, int64_t first,
+                        int64_t count, int64_t stride, int64_t t0, float *out, int64_t ldOut) {
+  using W = IntFormat<bits>;
+  const uint8_t *x = packed + t0 * PackedLayout<W::kGroup, Bytes>::make(k).record;
+#pragma clang loop unroll(disable)
+  for (int64_t i = 0; i < count; ++i) {
+    IntRow rows[R];
+#pragma unroll
+    for (int r = 0; r < R; ++r)
+      rows[r] = W::row(w, k, nBegin + first + i + r * stride);
+    float result[R][T];
+    dotRows<bits, Bytes, R, T>(rows, x, k, result);
+#pragma unroll
+    for (int r = 0; r < R; ++r)
+#pragma unroll
+      for (int t = 0; t < T; ++t)
+        out[(t0 + t) * ldOut + first + i + r * stride] = result[r][t];
+  }
+}
+
+template <int bits, int Bytes, int R, int T>
+NI_INLINE void dotFar(const IntPlanes &w, const uint8_t *packed, int64_t k, int64_t nBegin, int64_t nEnd, int64_t t0,
+                      float *out, int64_t ldOut) {
+  const int64_t n = nEnd - nBegin, part = n / R;
+  dotRange<bits, Bytes, R, T>(w, packed, k, nBegin, 0, part, part, t0, out, ldOut);
+  dotRange<bits, Bytes, 1, T>(w, packed, k, nBegin, part * R, n - part * R, 0, t0, out, ldOut);
+}
+
+template <int bits, int Bytes>
+NI_INLINE void linearDot(const IntPlanes &w, const uint8_t *packed, int64_t rows, int64_t k, int64_t nBegin,
+                         int64_t nEnd, float *out, int64_t ldOut) {
+  if (rows == 1) {
+    dotFar<bits, Bytes, 4, 1>(w, packed, k, nBegin, nEnd, 0, out, ldOut);
+    return;
+  }
+  constexpr int R = kVec == 64 ? 2 : 1;
+  int64_t t = 0;
+  for (; t + 4 <= rows; t += 4)
+    dotFar<bits, Bytes, R, 4>(w, packed, k, nBegin, nEnd, t, out, ldOut);
+  for (; t + 2 <= rows; t += 2)
+    dotFar<bits, Bytes, R, 2>(w, packed, k, nBegin, nEnd, t, out, ldOut);
+  if (t < rows)
+    dotFar<bits, Bytes, R, 1>(w, packed, k, nBegin, nEnd, t, out, ldOut);
+}
+
+inline constexpr int kPanelRows = 2 * kLanes;
+
+/// Scratch of linearPanel: codes [group][8][operand][2][register], scales [group][2][register], sums [row][2][register].
+template <int bits, int Bytes> struct PanelLayout {
+  static constexpr int64_t kUnits = kMicroPanelK / IntFormat<bits>::kUnitCodes; ///< per chunk of K
+  static constexpr int64_t kGroups = kMicroPanelK / IntFormat<bits>::kGroup;
+  static constexpr int64_t kGroupBytes = int64_t(8) * Operands<bits, Bytes>::kOps * 2 * kVec;
+  static constexpr int64_t kScales = kGroups * kGroupBytes;
+  static constexpr int64_t kTotals = kScales + kGroups * 2 * kVec;
+  static_assert(kTotals <= kMicroPanelRows * (kMicroPanelK * 4 + kMicroPanelK / 16 * 4));
+};
+
+/// Units [u0, u0 + units) of weight rows n, n+1, ... (clamped to last) into the panel.
+template <int bits, int Bytes>
+NI_INLINE void unpackPanel(const IntPlanes &w, int64_t k, int64_t n, int64_t last, int64_t u0, int64_t units,
+                           uint8_t *panel) {
+  using W = IntFormat<bits>;
+  using Ops = Operands<bits, Bytes>;
+  using P = PanelLayout<bits, Bytes>;
+  constexpr int kOps = Ops::kOps;
+#pragma clang loop unroll(disable)
+  for (int half = 0; half < 2; ++half) {
+    IntRow rows[kLanes];
+    for (int r = 0; r < kLanes; ++r)
+      rows[r] = W::row(w, k, minOf(n + half * kLanes + r, last));
+    alignas(64) uint16_t scales[P::kGroups][kLanes];
+    for (int r = 0; r < kLanes; ++r)
+      for (int64_t g = 0; g < units * W::kUnitGroups; ++g)
+        scales[g][r] = rows[r].scales[u0 * W::kUnitGroups + g];
+    for (int64_t g = 0; g < units * W::kUnitGroups; ++g)
+      storeF(reinterpret_cast<float *>(panel + P::kScales + (g * 2 + half) * kVec), loadF16(scales[g], kLanes));
+#pragma clang loop unroll(disable)
+    for (int64_t u = 0; u < units; ++u) {
+      uint8_t *to = panel + u * (kLanes * kOps * 2 * kVec) + half * kVec;
+      const auto put = [&](int d, const I(&op)[kOps]) {
+#pragma unroll
+        for (int j = 0; j < kOps; ++j)
+          store(to + (d * kOps + j) * (2 * kVec), op[j]);
+      };
+      I m[kLanes];
+      if constexpr (bits == 8 || bits == 4) { // stored words transpose as they are
+#pragma unroll
+        for (int r = 0; r < kLanes; ++r)
+          m[r] = load(rows[r].base + (u0 + u) * kVec);
+        transpose(m);
+#pragma unroll
+        for (int d = 0; d < kLanes; ++d) {
+          I op[kOps];
+          if constexpr (bits == 8) {
+            Ops::split(m[d], op);
+          } else {
+            const I lo = (m[d] ^ set8(0x88)) & set8(0x0f), hi = (srl16<4>(m[d]) ^ set8(0x08)) & set8(0x0f);
+            if constexpr (Bytes == 2)
+              Ops::split(lo, hi, op);
+            else
+              op[0] = lo, op[1] = hi;
+          }
+          put(d, op);
+        }
+      } else {
+        I h[kLanes];
+#pragma unroll
+        for (int r = 0; r < kLanes; ++r)
+          unpackBytes<bits>(rows[r].base + (u0 + u) * kVec, rows[r].high + (u0 + u) * W::kHighBytes, m[r], h[r]);
+        transpose(m);
+        transpose(h);
+#pragma unroll
+        for (int d = 0; d < kLanes; ++d) {
+          I op[kOps];
+          if constexpr (Bytes == 2)
+            Ops::split(m[d], h[d], op);
+          else
+            op[0] = m[d], op[1] = h[d];
+          put(d, op);
+        }
+      }
+    }
+  }
+}
+
+NI_INLINE I broadcast32(const uint8_t *p) { return set32(loadScalar<int32_t>(p)); }
+
+/// One group for 4 * B activation rows: the integer sums of the panel's rows, exact. codes: this group in the first
+/// block record, further blocks `block` bytes apart. start: -(group sums), per block `block` bytes apart.
+template <int bits, int Bytes, int B>
+NI_INLINE void groupSums(const uint8_t *panel, const uint8_t *codes, const uint8_t *start, int64_t block,
+                         I (&acc)[4 * B][2]) {
+  using Ops = Operands<bits, Bytes>;
+#pragma unroll
+  for (int t = 0; t < 4 * B; ++t) {
+    I a = zeroI();
+    if constexpr (Ops::kOffsetLog != 0)
+      a = sll32<Ops::kOffsetLog>(broadcast32(start + (t / 4) * block + (t % 4) * 4));
+    acc[t][0] = acc[t][1] = a;
+  }
+  constexpr int kSteps = 8 * Ops::kOps;
+  if constexpr (Bytes == 2 || kVnni) {
+#pragma clang loop unroll_count(4)
+    for (int s = 0; s < kSteps; ++s) {
+      const I w0 = load(panel + s * (2 * kVec)), w1 = load(panel + s * (2 * kVec) + kVec);
+#pragma unroll
+      for (int t = 0; t < 4 * B; ++t) {
+        const I x = broadcast32(codes + (t / 4) * block + (s * 4 + t % 4) * 4);
+        if constexpr (Bytes == 2) {
+          acc[t][0] = dot16(acc[t][0], w0, x), acc[t][1] = dot16(acc[t][1], w1, x);
+        } else {
+#if defined(__AVX512VNNI__)
+          acc[t][0] = _mm512_dpbusd_epi32(acc[t][0], w0, x), acc[t][1] = _mm512_dpbusd_epi32(acc[t][1], w1, x);
+#endif
+        }
+      }
+    }
+  } else { // sums of byte products in int16 as long as they cannot overflow: (2^bits - 1) * 127 * 2 * steps < 2^15
+    constexpr int kRun = bits == 4 ? 8 : bits == 5 ? 4 : 2;
+#pragma clang loop unroll(disable)
+    for (int c = 0; c < kSteps; c += kRun) {
+      I part[4 * B][2];
+#pragma unroll
+      for (int s = 0; s < kRun; ++s) {
+        const uint8_t *at = panel + (c + s) * (2 * kVec);
+        const I w0 = load(at), w1 = load(at + kVec);
+#pragma unroll
+        for (int t = 0; t < 4 * B; ++t) {
+          const I x = broadcast32(codes + (t / 4) * block + ((c + s) * 4 + t % 4) * 4);
+          const I p0 = maddU8(w0, x), p1 = maddU8(w1, x);
+          part[t][0] = s ? add16(part[t][0], p0) : p0, part[t][1] = s ? add16(part[t][1], p1) : p1;
+        }
+      }
+#pragma unroll
+      for (int t = 0; t < 4 * B; ++t) {
+        acc[t][0] = add32(acc[t][0], madd16(part[t][0], set16(1)));
+        acc[t][1] = add32(acc[t][1], madd16(part[t][1], set16(1)));
+      }
+    }
+  }
+}
+
+/// totals[t][2 registers] += the chunk's groups, for 4 * B activation rows. x: the first block record, g0: first group.
+template <int bits, int Bytes, int B>
+NI_INLINE void panelTile(const uint8_t *panel, const uint8_t *x, int64_t k, int64_t g0, int64_t groups, float *totals) {
+  using W = IntFormat<bits>;
+  using L = PackedLayout<W::kGroup, Bytes>;
+  using P = PanelLayout<bits, Bytes>;
+  const L l = L::make(k);
+  const int64_t block = l.record * 4;
+#pragma clang loop unroll(disable)
+  for (int64_t g = 0; g < groups; ++g) {
+    I acc[4 * B][2];
+    groupSums<bits, Bytes, B>(panel + g * P::kGroupBytes, x + (g0 + g) * (W::kGroup * Bytes * 4),
+                              x + l.blockSums() + (g0 + g) * 16, block, acc);
+    const float *scales = reinterpret_cast<const float *>(panel + P::kScales + g * 2 * kVec);
+    const F s0 = loadF(scales), s1 = loadF(scales + kLanes);
+#pragma unroll
+    for (int t = 0; t < 4 * B; ++t) {
+      const F step = setF(loadScalar<float>(x + (t / 4) * block + l.blockSteps() + (g0 + g) * 16 + (t % 4) * 4));
+      float *to = totals + t * kPanelRows;
+      storeF(to, fma(toFloat(acc[t][0]), mul(s0, step), loadF(to)));
+      storeF(to + kLanes, fma(toFloat(acc[t][1]), mul(s1, step), loadF(to + kLanes)));
+    }
+  }
+}
+
+template <int bits, int Bytes>
+NI_INLINE void linearPanel(const IntPlanes &w, const uint8_t *packed, int64_t rows, int64_t k, int64_t nBegin,
+                           int64_t nEnd, float *out, int64_t ldOut, void *scratch) {
+  using W = IntFormat<bits>;
+  using P = PanelLayout<bits, Bytes>;
+  const int64_t block = PackedLayout<W::kGroup, Bytes>::make(k).record * 4;
+  uint8_t *panel = static_cast<uint8_t *>(scratch);
+  float *totals = reinterpret_cast<float *>(panel + P::kTotals);
+  const int64_t blocks = (rows + 3) / 4, units = W::units(k);
+  constexpr int B = kVec == 64 && (Bytes == 2 || kVnni) ? 3 : 1; // as many rows as the register file takes
+#pragma clang loop unroll(disable)
+  for (int64_t n = nBegin; n < nEnd; n += kPanelRows) {
+    for (int64_t i = 0; i < blocks * 4 * kPanelRows; i += kLanes)
+      storeF(totals + i, zeroF());
+#pragma clang loop unroll(disable)
+    for (int64_t u = 0; u < units; u += P::kUnits) {
+      const int64_t count = minOf(P::kUnits, units - u), g0 = u * W::kUnitGroups, groups = count * W::kUnitGroups;
+      unpackPanel<bits, Bytes>(w, k, n, nEnd - 1, u, count, panel);
+      int64_t b = 0;
+#pragma clang loop unroll(disable)
+      for (; b + B <= blocks; b += B)
+        panelTile<bits, Bytes, B>(panel, packed + b * block, k, g0, groups, totals + b * 4 * kPanelRows);
+      if constexpr (B == 3) {
+        if (blocks - b == 2)
+          panelTile<bits, Bytes, 2>(panel, packed + b * block, k, g0, groups, totals + b * 4 * kPanelRows);
+        else if (blocks - b == 1)
+          panelTile<bits, Bytes, 1>(panel, packed + b * block, k, g0, groups, totals + b * 4 * kPanelRows);
+      }
+    }
+    const int64_t valid = nEnd - n;
+#pragma clang loop unroll(disable)
+    for (int64_t t = 0; t < rows; ++t) {
+      const float *from = totals + t * kPanelRows;
+      float *to = out + t * ldOut + (n - nBegin);
+      storeSome(to, valid, loadF(from));
+      if (valid > kLanes)
+        storeSome(to + kLanes, valid - kLanes, loadF(from + kLanes));
+    }
+  }
+}
+
+template <int bits, int Bytes>
+NI_INLINE void linearInt(const void *p0, const void *p1, const void *p2, const void *packed, int64_t rows, int64_t k,
+                         int64_t nBegin, int64_t nEnd, float *out, int64_t ldOut, void *scratch) {
+  const IntPlanes w = IntFormat<bits>::planes(p0, p1, p2);
+  const uint8_t *x = static_cast<const uint8_t *>(packed);
+  if (rows <= kMicroDotRows)
+    linearDot<bits, Bytes>(w, x, rows, k, nBegin, nEnd, out, ldOut);
+  else
+    linearPanel<bits, Bytes>(w, x, rows, k, nBegin, nEnd, out, ldOut, scratch);
+}
+
+} // namespace ninfer::micro
+
+#endif // NINFER_CODEGEN_CPU_KERNELS_INTLINEAR_H

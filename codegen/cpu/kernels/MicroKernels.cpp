@@ -1,0 +1,95 @@
+// The exported micro-kernels. Compiled once per CPU level to bitcode by CMakeLists.txt; never linked as C++.
+#include "codegen/cpu/kernels/MicroKernels.h"
+
+#include "codegen/cpu/kernels/Attention.h"
+#include "codegen/cpu/kernels/Elementwise.h"
+#include "codegen/cpu/kernels/FloatLinear.h"
+#include "codegen/cpu/kernels/IntLinear.h"
+
+using namespace ninfer;
+
+#define NI_EXPORT extern "C" __attribute__((always_inline)) void
+
+NI_EXPORT ni_rms_norm(const float *x, const uint16_t *w, float unit_offset, float eps, int64_t k, float *y) {
+  micro::rmsNorm(x, w, unit_offset, eps, k, y);
+}
+NI_EXPORT ni_head_norm(const float *x, const uint16_t *w, float unit_offset, float eps, int64_t heads, int64_t dim,
+                       float *y) {
+  for (int64_t h = 0; h < heads; ++h)
+    micro::rmsNorm(x + h * dim, w, unit_offset, eps, dim, y + h * dim);
+}
+
+NI_EXPORT ni_pack_f32(const float *x, int64_t rows, int64_t k, void *packed) { micro::packFloat(x, rows, k, packed); }
+NI_EXPORT ni_pack_a16g64(const float *x, int64_t rows, int64_t k, void *packed) {
+  micro::packInt<64, 2>(x, rows, k, packed);
+}
+NI_EXPORT ni_pack_a16g32(const float *x, int64_t rows, int64_t k, void *packed) {
+  micro::packInt<32, 2>(x, rows, k, packed);
+}
+NI_EXPORT ni_pack_a8g64(const float *x, int64_t rows, int64_t k, void *packed) {
+  micro::packInt<64, 1>(x, rows, k, packed);
+}
+NI_EXPORT ni_pack_a8g32(const float *x, int64_t rows, int64_t k, void *packed) {
+  micro::packInt<32, micro::kA8BytesForW8>(x, rows, k, packed);
+}
+
+#define NI_LINEAR(name, ...)                                                                                           \
+  NI_EXPORT name(const void *p0, const void *p1, const void *p2, const void *packed, int64_t rows, int64_t k,          \
+                 int64_t n_begin, int64_t n_end, float *out, int64_t ld_out, void *scratch) {                          \
+    micro::__VA_ARGS__(p0, p1, p2, packed, rows, k, n_begin, n_end, out, ld_out, scratch);                             \
+  }
+NI_LINEAR(ni_linear_bf16_f32, linearFloat<micro::Bf16Words>)
+NI_LINEAR(ni_linear_fp32_f32, linearFloat<micro::Fp32Words>)
+NI_LINEAR(ni_linear_fp8row_f32, linearFloat<micro::Fp8Row>)
+NI_LINEAR(ni_linear_nvfp4_f32, linearFloat<micro::Nvfp4>)
+NI_LINEAR(ni_linear_q4_f32, linearFloat<micro::IntCodes<4>>)
+NI_LINEAR(ni_linear_q5_f32, linearFloat<micro::IntCodes<5>>)
+NI_LINEAR(ni_linear_q6_f32, linearFloat<micro::IntCodes<6>>)
+NI_LINEAR(ni_linear_w8_f32, linearFloat<micro::IntCodes<8>>)
+NI_LINEAR(ni_linear_q4_a16, linearInt<4, 2>)
+NI_LINEAR(ni_linear_q5_a16, linearInt<5, 2>)
+NI_LINEAR(ni_linear_q6_a16, linearInt<6, 2>)
+NI_LINEAR(ni_linear_w8_a16, linearInt<8, 2>)
+NI_LINEAR(ni_linear_q4_a8, linearInt<4, 1>)
+NI_LINEAR(ni_linear_q5_a8, linearInt<5, 1>)
+NI_LINEAR(ni_linear_q6_a8, linearInt<6, 1>)
+NI_LINEAR(ni_linear_w8_a8, linearInt<8, micro::kA8BytesForW8>)
+
+#define NI_EMBED(name, ...)                                                                                            \
+  NI_EXPORT name(const void *p0, const void *p1, const void *p2, int32_t token, int64_t k, float *out) {               \
+    micro::embedRow<micro::__VA_ARGS__>(p0, p1, p2, token, k, out);                                                    \
+  }
+NI_EMBED(ni_embed_bf16, Bf16Words)
+NI_EMBED(ni_embed_fp32, Fp32Words)
+NI_EMBED(ni_embed_fp8row, Fp8Row)
+NI_EMBED(ni_embed_nvfp4, Nvfp4)
+NI_EMBED(ni_embed_q4, IntCodes<4>)
+NI_EMBED(ni_embed_q5, IntCodes<5>)
+NI_EMBED(ni_embed_q6, IntCodes<6>)
+NI_EMBED(ni_embed_w8, IntCodes<8>)
+
+NI_EXPORT ni_rope(const float *x, const float *table, int64_t heads, int64_t dim, float *y) {
+  micro::rope(x, table, heads, dim, y);
+}
+
+NI_EXPORT ni_kv_store_bf16(const float *x, int64_t kv_heads, int64_t dim, int64_t capacity, int64_t position,
+                           void *cache) {
+  micro::kvStore<uint16_t>(x, kv_heads, dim, capacity, position, cache);
+}
+NI_EXPORT ni_kv_store_f32(const float *x, int64_t kv_heads, int64_t dim, int64_t capacity, int64_t position,
+                          void *cache) {
+  micro::kvStore<float>(x, kv_heads, dim, capacity, position, cache);
+}
+
+NI_EXPORT ni_attention_bf16(const float *q, int64_t q_stride, int64_t rows, int64_t heads, const void *k,
+                            const void *v, int64_t length, int64_t dim, float scale, float *out, int64_t out_stride,
+                            void *scratch) {
+  micro::attention<micro::Bf16Cache>(q, q_stride, rows, heads, k, v, length, dim, scale, out, out_stride, scratch);
+}
+NI_EXPORT ni_attention_f32(const float *q, int64_t q_stride, int64_t rows, int64_t heads, const void *k, const void *v,
+                           int64_t length, int64_t dim, float scale, float *out, int64_t out_stride, void *scratch) {
+  micro::attention<micro::F32Cache>(q, q_stride, rows, heads, k, v, length, dim, scale, out, out_stride, scratch);
+}
+
+NI_EXPORT ni_silu_mul(const float *gate, const float *up, int64_t n, float *out) { micro::siluMul(gate, up, n, out); }
+NI_EXPORT ni_add(const float *a, const float *b, int64_t n, float *out) { micro::addRows(a, b, n, out); }

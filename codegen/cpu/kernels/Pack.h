@@ -1,0 +1,233 @@
+// Activation packing: float rows -> the operand order of the integer kernels (IntFormats.h) or of the float kernels.
+//
+// Integer, up to kMicroDotRows rows: one record per row, records microPackedRowBytes + 64 apart:
+//   codes   [unit][operand][register]             the operands of every unit
+//   sums    [unit][register of int32]             -(sum of the activations of each 32-bit lane); absent if signed
+//   steps   [group] float                         quantisation step of each group
+// Integer, more rows: one record per block of four rows, four times as far apart:
+//   codes   [group][8 lanes][operand][4 rows]     32-bit words
+//   sums    [group][4 rows] int32                 -(sum of the group)
+//   steps   [group][4 rows] float
+//   rows past the end have code 0 and step 0.
+// Float: one record per row, kp * 4 + 64 bytes apart: [pair of registers][even elements, odd elements].
+#ifndef NINFER_CODEGEN_CPU_KERNELS_PACK_H
+#define NINFER_CODEGEN_CPU_KERNELS_PACK_H
+
+#include "codegen/cpu/kernels/IntFormats.h"
+#include "codegen/cpu/kernels/MicroKernels.h"
+
+namespace ninfer::micro {
+
+/// Where the parts of a record are; Group 64 (q4 q5 q6) or 32 (w8), Bytes per activation.
+template <int Group, int Bytes> struct PackedLayout {
+  using Ops = Operands<Group == 64 ? 4 : 8, Bytes>;
+  static constexpr int kOps = Ops::kOps;
+  static constexpr bool kSums = Ops::kOffsetLog != 0;
+  static constexpr MicroPack kPack = Group == 64 ? (Bytes == 2 ? MicroPack::A16G64 : MicroPack::A8G64)
+                                                 : (Bytes == 2 ? MicroPack::A16G32 : MicroPack::A8G32);
+  int64_t kp, record, sums, steps; ///< record: bytes per row
+
+  NI_INLINE PackedLayout make(int64_t k) {
+    PackedLayout l;
+    l.kp = microRoundUp(k, 128);
+    l.record = microPackedRowBytes(kPack, k) + 64;
+    l.sums = l.kp * Bytes;
+    l.steps = l.sums + (kSums ? l.kp / Group * 32 : 0);
+    return l;
+  }
+  // Offsets in a block record of four rows.
+  int64_t blockSums() const { return kp * Bytes * 4; }
+  int64_t blockSteps() const { return blockSums() + (kSums ? kp / Group * 16 : 0); }
+};
+
+NI_INLINE __m256 loadPart8(const float *p, int64_t n) {
+  if (n >= 8)
+    return _mm256_loadu_ps(p);
+  const __m256i lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+  return _mm256_maskload_ps(p, _mm256_cmpgt_epi32(_mm256_set1_epi32(int(n)), lanes));
+}
+
+NI_INLINE float maxLane8(__m256 v) {
+  __m128 a = _mm_max_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+  a = _mm_max_ps(a, _mm_movehl_ps(a, a));
+  return _mm_cvtss_f32(_mm_max_ss(a, _mm_movehdup_ps(a)));
+}
+
+NI_INLINE int32_t sumLanes8(__m256i v) {
+  __m128i a = _mm_add_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+  a = _mm_add_epi32(a, _mm_shuffle_epi32(a, 0x4e));
+  return _mm_cvtsi128_si32(_mm_add_epi32(a, _mm_shuffle_epi32(a, 0xb1)));
+}
+
+/// 64 activations quantised and in operand order: op[group of the 64][operand], the negated lane sums, the steps.
+template <int Group, int Bytes> struct Quantised {
+  static constexpr int kGroups = 64 / Group, kOps = PackedLayout<Group, Bytes>::kOps;
+  Half op[kGroups][kOps];
+  Half sums[kGroups];
+  float step[kGroups];
+};
+
+NI_INLINE Half pairWords(Half low, Half high) { return _mm256_blend_epi16(low, _mm256_slli_epi32(high, 16), 0xaa); }
+
+NI_INLINE Half quadBytes(Half a, Half b, Half c, Half d) {
+  const Half mask = _mm256_set1_epi32(0xff);
+  const Half ab = _mm256_or_si256(_mm256_and_si256(a, mask), _mm256_slli_epi32(_mm256_and_si256(b, mask), 8));
+  const Half cd = _mm256_or_si256(_mm256_and_si256(c, mask), _mm256_slli_epi32(d, 8));
+  return _mm256_blend_epi16(ab, _mm256_slli_epi32(cd, 16), 0xaa);
+}
+
+/// [a0 b0 a1 b1 ...] split after lane 7.
+NI_INLINE void weave(Half a, Half b, Half &first, Half &second) {
+  const Half l = _mm256_unpacklo_epi32(a, b), h = _mm256_unpackhi_epi32(a, b);
+  first = _mm256_permute2x128_si256(l, h, 0x20), second = _mm256_permute2x128_si256(l, h, 0x31);
+}
+
+/// x: n (0..64) activations, zero beyond.
+template <int Group, int Bytes> NI_INLINE void quantise64(const float *x, int64_t n, Quantised<Group, Bytes> &out) {
+  constexpr int perGroup = Group / 8;
+  const __m256 sign = _mm256_set1_ps(-0.0f);
+  __m256 v[8];
+  Half m[8];
+#pragma unroll
+  for (int i = 0; i < 8; ++i)
+    v[i] = n >= 8 * (i + 1) ? _mm256_loadu_ps(x + 8 * i)
+                            : n > 8 * i ? loadPart8(x + 8 * i, n - 8 * i) : _mm256_setzero_ps();
+#pragma unroll
+  for (int g = 0; g < 64 / Group; ++g) {
+    __m256 top = _mm256_setzero_ps();
+#pragma unroll
+    for (int i = 0; i < perGroup; ++i)
+      top = _mm256_max_ps(top, _mm256_andnot_ps(sign, v[g * perGroup + i]));
+    const float amax = maxLane8(top);
+    constexpr float levels = Bytes == 2 ? 32767.0f : 127.0f;
+    const bool some = amax > 1e-30f; // anything smaller is nothing
+    out.step[g] = some ? amax / levels : 0.0f;
+    const __m256 inverse = _mm256_set1_ps(some ? levels / amax : 0.0f);
+#pragma unroll
+    for (int i = 0; i < perGroup; ++i)
+      m[g * perGroup + i] = _mm256_cvtps_epi32(_mm256_mul_ps(v[g * perGroup + i], inverse));
+  }
+  transpose8(m); // m[j] lane d = code 8d+j
+  const Half zero = _mm256_setzero_si256();
+  const Half low = _mm256_add_epi32(_mm256_add_epi32(m[0], m[1]), _mm256_add_epi32(m[2], m[3]));
+  const Half high = _mm256_add_epi32(_mm256_add_epi32(m[4], m[5]), _mm256_add_epi32(m[6], m[7]));
+  if constexpr (Group == 64) {
+    out.sums[0] = _mm256_sub_epi32(zero, _mm256_add_epi32(low, high));
+    if constexpr (Bytes == 2) {
+#pragma unroll
+      for (int j = 0; j < 4; ++j)
+        out.op[0][j] = pairWords(m[j], m[4 + j]);
+    } else {
+      out.op[0][0] = quadBytes(m[0], m[2], m[4], m[6]);
+      out.op[0][1] = quadBytes(m[1], m[3], m[5], m[7]);
+    }
+  } else {
+    weave(_mm256_sub_epi32(zero, low), _mm256_sub_epi32(zero, high), out.sums[0], out.sums[1]);
+    if constexpr (Bytes == 2) {
+#pragma unroll
+      for (int j = 0; j < 2; ++j)
+        weave(pairWords(m[j], m[2 + j]), pairWords(m[4 + j], m[6 + j]), out.op[0][j], out.op[1][j]);
+    } else {
+      weave(quadBytes(m[0], m[1], m[2], m[3]), quadBytes(m[4], m[5], m[6], m[7]), out.op[0][0], out.op[1][0]);
+    }
+  }
+}
+
+template <int Group, int Bytes> NI_INLINE void packRow(const float *x, int64_t k, uint8_t *record) {
+  using L = PackedLayout<Group, Bytes>;
+  constexpr int kOps = L::kOps, kHalves = kVec / 32;
+  const L l = L::make(k);
+  float *steps = reinterpret_cast<float *>(record + l.steps);
+  for (int64_t k0 = 0; k0 < l.kp; k0 += 64) {
+    Quantised<Group, Bytes> q;
+    quantise64<Group, Bytes>(x + k0, k - k0, q);
+#pragma unroll
+    for (int i = 0; i < 64 / Group; ++i) {
+      const int64_t g = k0 / Group + i, unit = g / kHalves, half = g % kHalves;
+      steps[g] = q.step[i];
+#pragma unroll
+      for (int j = 0; j < kOps; ++j)
+        _mm256_storeu_si256(reinterpret_cast<Half *>(record + (unit * kOps + j) * kVec + half * 32), q.op[i][j]);
+      if constexpr (L::kSums)
+        _mm256_storeu_si256(reinterpret_cast<Half *>(record + l.sums + unit * kVec + half * 32), q.sums[i]);
+    }
+  }
+}
+
+/// Four rows (rows of them real) to a block record.
+template <int Group, int Bytes> NI_INLINE void packBlock(const float *x, int64_t rows, int64_t k, uint8_t *record) {
+  using L = PackedLayout<Group, Bytes>;
+  constexpr int kOps = L::kOps;
+  const L l = L::make(k);
+  int32_t *sums = reinterpret_cast<int32_t *>(record + l.blockSums());
+  float *steps = reinterpret_cast<float *>(record + l.blockSteps());
+  for (int64_t k0 = 0; k0 < l.kp; k0 += 64) {
+    Quantised<Group, Bytes> q[4];
+    for (int t = 0; t < 4; ++t)
+      quantise64<Group, Bytes>(x + (t < rows ? t * k : 0) + k0, t < rows ? k - k0 : 0, q[t]);
+#pragma unroll
+    for (int i = 0; i < 64 / Group; ++i) {
+      const int64_t g = k0 / Group + i;
+      uint8_t *codes = record + g * (Group * Bytes * 4);
+#pragma unroll
+      for (int j = 0; j < kOps; ++j) {
+        const Half a = _mm256_unpacklo_epi32(q[0].op[i][j], q[1].op[i][j]);
+        const Half b = _mm256_unpackhi_epi32(q[0].op[i][j], q[1].op[i][j]);
+        const Half c = _mm256_unpacklo_epi32(q[2].op[i][j], q[3].op[i][j]);
+        const Half d = _mm256_unpackhi_epi32(q[2].op[i][j], q[3].op[i][j]);
+        const Half lanes[4] = {_mm256_unpacklo_epi64(a, c), _mm256_unpackhi_epi64(a, c), _mm256_unpacklo_epi64(b, d),
+                               _mm256_unpackhi_epi64(b, d)}; // lanes[s]: 32-bit lane s, then s + 4, of four rows
+#pragma unroll
+        for (int s = 0; s < 4; ++s) {
+          __m128i *low = reinterpret_cast<__m128i *>(codes + (s * kOps + j) * 16);
+          __m128i *high = reinterpret_cast<__m128i *>(codes + ((s + 4) * kOps + j) * 16);
+          _mm_storeu_si128(low, _mm256_castsi256_si128(lanes[s]));
+          _mm_storeu_si128(high, _mm256_extracti128_si256(lanes[s], 1));
+        }
+      }
+      for (int t = 0; t < 4; ++t) {
+        steps[g * 4 + t] = q[t].step[i];
+        if constexpr (L::kSums)
+          sums[g * 4 + t] = sumLanes8(q[t].sums[i]);
+      }
+    }
+  }
+}
+
+template <int Group, int Bytes> NI_INLINE void packInt(const float *x, int64_t rows, int64_t k, void *packed) {
+  uint8_t *out = static_cast<uint8_t *>(packed);
+  const int64_t record = PackedLayout<Group, Bytes>::make(k).record;
+  if (rows <= kMicroDotRows) {
+    for (int64_t t = 0; t < rows; ++t)
+      packRow<Group, Bytes>(x + t * k, k, out + t * record);
+    return;
+  }
+  for (int64_t t = 0; t < rows; t += 4)
+    packBlock<Group, Bytes>(x + t * k, minOf(4, rows - t), k, out + t * record);
+}
+
+inline constexpr int kPair = 2 * kLanes; ///< elements of a pair of registers
+
+NI_INLINE int64_t floatRecord(int64_t k) { return microPackedRowBytes(MicroPack::F32, k) + 64; }
+
+NI_INLINE void packFloat(const float *x, int64_t rows, int64_t k, void *packed) {
+  for (int64_t t = 0; t < rows; ++t) {
+    float *out = reinterpret_cast<float *>(static_cast<uint8_t *>(packed) + t * floatRecord(k));
+    const float *in = x + t * k;
+    for (int64_t i = 0; i < microRoundUp(k, 128); i += kPair) {
+      const int64_t left = k - i;
+      F lo = zeroF(), hi = zeroF(), even, odd;
+      if (left > 0)
+        lo = loadSome(in + i, left);
+      if (left > kLanes)
+        hi = loadSome(in + i + kLanes, left - kLanes);
+      deinterleave(lo, hi, even, odd);
+      storeF(out + i, even);
+      storeF(out + i + kLanes, odd);
+    }
+  }
+}
+
+} // namespace ninfer::micro
+
+#endif // NINFER_CODEGEN_CPU_KERNELS_PACK_H
