@@ -1,0 +1,69 @@
+// The conversion from an opened checkpoint to a published .ninfer file: which object holds which parameter, in which
+// format, with which provenance; then tensor by tensor through the artifact writer.
+#ifndef NINFER_CONVERT_CONVERTER_H
+#define NINFER_CONVERT_CONVERTER_H
+
+#include "artifact/container/Writer.h"
+#include "convert/Recipe.h"
+#include "convert/TensorJob.h"
+#include "support/Progress.h"
+
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace ninfer {
+
+struct ConvertOptions {
+  std::filesystem::path source; ///< folder, .safetensors, index, or .gguf
+  std::filesystem::path output;
+  Recipe recipe = *Recipe::builtIn("w8");
+  bool requantize = false; ///< block types may be decoded and encoded anew
+  ActivationPolicy policy = ActivationPolicy::A16Only;
+  std::optional<std::string> modelName; ///< replaces the source's name in metadata.name
+  bool tokenizer = true;
+  bool sourceDigest = false; ///< SHA-256 of every source file into the provenance
+  bool dryRun = false;       ///< everything but the encoding and the file
+  bool force = false;        ///< an existing output is replaced
+  unsigned threads = 0;      ///< 0: one per hardware thread, at most 16
+  ProgressMode progress = ProgressMode::Off;
+  std::function<bool()> cancelled; ///< polled; true ends the conversion with Interrupted
+};
+
+struct TensorReport {
+  std::string object;      ///< id in the artifact
+  std::string source;      ///< tensor name
+  std::string sourceType;  ///< "Q4_K"
+  std::vector<uint64_t> shape;
+  Format format = Format::BF16;
+  Provenance provenance = Provenance::Preserved;
+  std::string profile; ///< of the encoder or rounding; empty unless converted
+  uint64_t sourceBytes = 0;
+  uint64_t bytes = 0;
+};
+
+struct ConvertReport {
+  std::string sourceKind, modelName, recipe;
+  DecoderConfig config;
+  std::vector<TensorReport> tensors; ///< payload order
+  std::vector<std::pair<std::string, uint64_t>> resources; ///< role, bytes
+  std::vector<std::string> notes;
+  uint64_t payloadBytes = 0;
+  std::optional<WriteReport> written; ///< absent after a dry run
+  double seconds = 0;
+
+  /// Objects of that provenance.
+  size_t count(Provenance provenance) const;
+};
+
+/// Runs the whole conversion. Nothing appears under the output name unless everything succeeded.
+/// Errors: those of openCheckpoint, planTensor, scanTensor, encodeTensor and ArtifactWriter; Usage (NB0905) when the
+/// output exists and may not be replaced or is one of the source files; Usage (NB0318) when the recipe names a layer the
+/// model does not have; OutOfMemory (NB0322); Interrupted (NB0321).
+Result<ConvertReport> convertCheckpoint(const ConvertOptions &options);
+
+} // namespace ninfer
+
+#endif // NINFER_CONVERT_CONVERTER_H

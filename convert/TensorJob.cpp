@@ -1,0 +1,350 @@
+#include "convert/TensorJob.h"
+
+#include "artifact/formats/Encode.h"
+#include "artifact/formats/Words.h"
+#include "convert/GgmlBlocks.h"
+#include "convert/ParallelRows.h"
+#include "support/Bytes.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstring>
+
+namespace ninfer {
+
+namespace {
+
+constexpr uint64_t kBlockBytes = 512u << 10; ///< source bytes a worker takes at a time
+
+/// True when every value is one binary32 word without rounding: plain words, and blocks that are scale * code.
+bool isExactInFp32(SourceType type) {
+  switch (type) {
+  case SourceType::Q4_1:
+  case SourceType::Q5_1:
+  case SourceType::Q2_K:
+  case SourceType::Q4_K:
+  case SourceType::Q5_K:
+    return false;
+  default:
+    return true;
+  }
+}
+
+std::string place(const TensorJob &job) { return job.file->name() + ": tensor '" + job.tensor->name + "'"; }
+
+std::string place(const TensorJob &job, uint64_t row) { return place(job) + " row " + std::to_string(row); }
+
+Status prefixed(Status status, const std::string &where) {
+  if (status.ok())
+    return status;
+  Error error = status.takeError();
+  error.message = where + ": " + error.message;
+  return error;
+}
+
+Status checkFinite(const TensorJob &job, uint64_t row, std::span<const float> values) {
+  // The largest magnitude word tells whether to look for a column; an integer maximum vectorises.
+  uint32_t largest = 0;
+  for (float v : values)
+    largest = std::max(largest, bitsFromFloat(v) & 0x7fffffffu);
+  if (largest < 0x7f800000u)
+    return Status();
+  for (size_t column = 0; column < values.size(); ++column)
+    if (!std::isfinite(values[column]))
+      return makeError(ErrorKind::BadFile, "NB0317",
+                       place(job, row) + " column " + std::to_string(column) + ": source value is " +
+                           (std::isnan(values[column]) ? "NaN" : "infinite"));
+  return Status();
+}
+
+Error cannotMove(const TensorJob &job, uint64_t row, const MoveFault &fault) {
+  return makeError(ErrorKind::BadFile, "NB0316",
+                   place(job, row) + " block " + std::to_string(fault.block) + ": " + fault.rule +
+                       ", so it has no exact W8G32_F16S form");
+}
+
+/// Rows a worker takes at a time: whole heads when rows change places inside one.
+uint64_t rowsPerBlock(const TensorJob &job) {
+  uint64_t rows = std::max<uint64_t>(1, kBlockBytes / std::max<uint64_t>(1, job.tensor->rowBytes()));
+  if (job.rowOrder == RowOrder::Paired)
+    rows = std::max<uint64_t>(1, rows / job.headDim) * job.headDim;
+  return rows;
+}
+
+/// One worker's buffers and the encoding of one block of rows.
+class BlockEncoder {
+public:
+  BlockEncoder(const TensorJob &job, const EncodedGeometry &geometry, std::span<std::byte> out)
+      : job_(job), geometry_(geometry), out_(out), k_(geometry.k) {}
+
+  Status run(uint64_t first, uint64_t count) {
+    source_.resize(count * job_.tensor->rowBytes());
+    NINFER_RETURN_IF_ERROR(job_.file->read(job_.tensor->offset + first * job_.tensor->rowBytes(), source_));
+    values_.resize(k_);
+    prepare(count);
+    for (uint64_t r = 0; r < count; ++r) {
+      uint64_t row = first + r;
+      uint64_t to = destinationRow(row, job_.rowOrder, std::max<uint64_t>(1, job_.headDim)) - first;
+      NINFER_RETURN_IF_ERROR(encodeRow(row, rowSource(r), to));
+    }
+    return prefixed(store(first), place(job_));
+  }
+
+private:
+  std::span<const std::byte> rowSource(uint64_t r) const {
+    uint64_t bytes = job_.tensor->rowBytes();
+    return std::span(source_).subspan(r * bytes, bytes);
+  }
+
+  void prepare(uint64_t count) {
+    uint64_t groups = geometry_.logicalGroupsPerRow();
+    switch (job_.method) {
+    case Method::MoveIntoW8:
+    case Method::EncodeGrouped:
+      codes_.resize(count * k_);
+      scales_.resize(count * groups);
+      break;
+    case Method::EncodeFp8Row:
+      floatCodes_.resize(count * k_);
+      scales_.resize(count);
+      break;
+    default:
+      words_.resize(count * k_ * formatInfo(job_.format).bits / 8);
+      break;
+    }
+  }
+
+  /// Words of source row `row` go to local row `to` of this block.
+  Status encodeRow(uint64_t row, std::span<const std::byte> source, uint64_t to) {
+    uint64_t groups = geometry_.logicalGroupsPerRow();
+    if (job_.method == Method::MoveIntoW8) {
+      MoveKind ignored = MoveKind::SameWords;
+      std::optional<MoveFault> fault =
+          moveRowIntoW8(job_.tensor->type, source, std::span(codes_).subspan(to * k_, k_),
+                        std::span(scales_).subspan(to * groups, groups), ignored);
+      return fault ? Status(cannotMove(job_, row, *fault)) : Status();
+    }
+    decodeSourceRow(job_.tensor->type, source, values_);
+    NINFER_RETURN_IF_ERROR(checkFinite(job_, row, values_));
+    switch (job_.method) {
+    case Method::EncodeGrouped:
+      return prefixed(encodeRowFast(job_.format, values_, std::span(codes_).subspan(to * k_, k_),
+                                    std::span(scales_).subspan(to * groups, groups)),
+                      place(job_, row));
+    case Method::EncodeFp8Row:
+      return prefixed(encodeFp8Row(values_, std::span(floatCodes_).subspan(to * k_, k_), scales_[to]),
+                      place(job_, row));
+    case Method::CopyWords:
+      std::memcpy(words_.data() + to * source.size(), source.data(), source.size());
+      return Status();
+    case Method::RoundToBf16:
+      return roundRow(row, words_.data() + to * k_ * 2);
+    default: // WidenToFp32, DecodeToFp32
+      for (uint64_t i = 0; i < k_; ++i)
+        storeLe32(words_.data() + (to * k_ + i) * 4, bitsFromFloat(values_[i]));
+      return Status();
+    }
+  }
+
+  Status roundRow(uint64_t row, std::byte *out) {
+    for (uint64_t i = 0; i < k_; ++i) {
+      uint16_t word = roundToBf16(values_[i]);
+      if ((word & 0x7f80) == 0x7f80)
+        return makeError(ErrorKind::BadFile, "NB0317",
+                         place(job_, row) + " column " + std::to_string(i) + ": source value rounds to infinity in BF16");
+      storeLe16(out + 2 * i, word);
+    }
+    return Status();
+  }
+
+  Status store(uint64_t first) {
+    switch (job_.method) {
+    case Method::MoveIntoW8:
+    case Method::EncodeGrouped:
+      return encodeRows(geometry_, first, GroupedRows{codes_, scales_}, out_);
+    case Method::EncodeFp8Row:
+      return encodeRows(geometry_, first, RowScaledRows{floatCodes_, scales_}, out_);
+    default:
+      return encodeRows(geometry_, first, DirectRows{words_}, out_);
+    }
+  }
+
+  const TensorJob &job_;
+  const EncodedGeometry &geometry_;
+  std::span<std::byte> out_;
+  uint64_t k_;
+  std::vector<std::byte> source_, words_;
+  std::vector<float> values_;
+  std::vector<int8_t> codes_;
+  std::vector<uint8_t> floatCodes_;
+  std::vector<uint16_t> scales_;
+};
+
+/// Reads rows and looks at them without storing anything.
+class BlockScanner {
+public:
+  BlockScanner(const TensorJob &job, std::atomic<bool> &differs) : job_(job), differs_(differs) {}
+
+  Status run(uint64_t first, uint64_t count) {
+    uint64_t rowBytes = job_.tensor->rowBytes(), columns = job_.tensor->columns();
+    source_.resize(count * rowBytes);
+    NINFER_RETURN_IF_ERROR(job_.file->read(job_.tensor->offset + first * rowBytes, source_));
+    for (uint64_t r = 0; r < count; ++r) {
+      std::span<const std::byte> row = std::span(source_).subspan(r * rowBytes, rowBytes);
+      NINFER_RETURN_IF_ERROR(job_.method == Method::MoveIntoW8 ? scanMove(first + r, row, columns)
+                                                               : scanRounding(first + r, row, columns));
+    }
+    return Status();
+  }
+
+private:
+  Status scanMove(uint64_t row, std::span<const std::byte> source, uint64_t columns) {
+    codes_.resize(columns);
+    scales_.resize(columns / sourceTypeInfo(job_.tensor->type).blockElements);
+    MoveKind kind = MoveKind::SameWords;
+    if (std::optional<MoveFault> fault = moveRowIntoW8(job_.tensor->type, source, codes_, scales_, kind))
+      return cannotMove(job_, row, *fault);
+    if (kind != MoveKind::SameWords)
+      differs_ = true;
+    return Status();
+  }
+
+  Status scanRounding(uint64_t row, std::span<const std::byte> source, uint64_t columns) {
+    values_.resize(columns);
+    decodeSourceRow(job_.tensor->type, source, values_);
+    NINFER_RETURN_IF_ERROR(checkFinite(job_, row, values_));
+    for (float v : values_)
+      if (bitsFromFloat(v) & 0xffff)
+        differs_ = true;
+    return Status();
+  }
+
+  const TensorJob &job_;
+  std::atomic<bool> &differs_;
+  std::vector<std::byte> source_;
+  std::vector<float> values_;
+  std::vector<int8_t> codes_;
+  std::vector<uint16_t> scales_;
+};
+
+/// `makeWorker()` gives one worker per thread with run(first, count).
+template <typename MakeWorker>
+Status forAllRows(const TensorJob &job, const RowWork &work, MakeWorker makeWorker) {
+  return parallelRows(job.tensor->rows(), rowsPerBlock(job), work.threads, work.cancelled, [&] {
+    return [worker = makeWorker(), &job, &work](uint64_t first, uint64_t count) mutable -> Status {
+      NINFER_RETURN_IF_ERROR(worker.run(first, count));
+      if (work.onBytes)
+        work.onBytes(count * job.tensor->rowBytes());
+      return Status();
+    };
+  });
+}
+
+Status needsRequantize(const TensorJob &job, Format format) {
+  Status status(makeError(ErrorKind::Unsupported, "NB0316",
+                          place(job) + " is " + job.tensor->typeName + "; storing it as " +
+                              std::string(canonicalName(format)) + " would quantise it a second time"));
+  status.help("--requantize permits it; the provenance then says \"converted\"");
+  if (movesExactlyIntoW8(job.tensor->type))
+    status.help(std::string(job.tensor->typeName) + " moves exactly into w8");
+  return status;
+}
+
+} // namespace
+
+std::string_view provenanceText(Provenance provenance) {
+  constexpr std::string_view texts[] = {"preserved", "widened exactly", "narrowed exactly", "converted"};
+  return texts[static_cast<size_t>(provenance)];
+}
+
+std::string TensorJob::profile() const {
+  if (provenance != Provenance::Converted)
+    return "";
+  switch (method) {
+  case Method::RoundToBf16:
+    return "BF16_RNE";
+  case Method::DecodeToFp32:
+    return "FP32_RNE";
+  case Method::EncodeFp8Row:
+    return kFp8RowEncoderProfile;
+  default:
+    return kGroupedEncoderProfile;
+  }
+}
+
+Result<TensorJob> planTensor(const Checkpoint &checkpoint, const ParameterSource &source, Format format,
+                             bool requantize) {
+  TensorJob job;
+  job.object = source.parameter;
+  job.tensor = &checkpoint.tensors.tensors[source.tensor];
+  job.file = &checkpoint.tensors.files[job.tensor->file];
+  job.shape = source.shape;
+  job.format = format;
+  job.rowOrder = source.rowOrder;
+  job.headDim = static_cast<uint64_t>(checkpoint.config.headDim);
+  SourceType type = job.tensor->type;
+  bool block = isBlockType(type);
+
+  auto exact = [&](Method method, Provenance provenance) {
+    job.method = method;
+    job.provenance = provenance;
+    return job;
+  };
+  if (format == Format::BF16 && type == SourceType::BF16)
+    return exact(Method::CopyWords, Provenance::Preserved);
+  if (format == Format::FP32 && type == SourceType::F32)
+    return exact(Method::CopyWords, Provenance::Preserved);
+  if (format == Format::FP32 && isExactInFp32(type))
+    return exact(Method::WidenToFp32, Provenance::WidenedExactly);
+  if (format == Format::W8G32_F16S && movesExactlyIntoW8(type)) {
+    job.scanFirst = true;
+    job.mayReencode = requantize;
+    return exact(Method::MoveIntoW8, Provenance::WidenedExactly);
+  }
+  if (block && !requantize)
+    return needsRequantize(job, format);
+  job.provenance = Provenance::Converted;
+  switch (format) {
+  case Format::BF16:
+    job.method = Method::RoundToBf16;
+    // Norms are small and often hold bfloat16 values in wider words: worth a look. A matrix is not read twice for it.
+    job.scanFirst = source.direct && !block;
+    break;
+  case Format::FP32:
+    job.method = Method::DecodeToFp32;
+    break;
+  case Format::FP8_E4M3FN_ROW_BF16S:
+    job.method = Method::EncodeFp8Row;
+    break;
+  default:
+    job.method = Method::EncodeGrouped;
+    break;
+  }
+  return job;
+}
+
+Status scanTensor(TensorJob &job, const RowWork &work) {
+  std::atomic<bool> differs = false;
+  Status status = forAllRows(job, work, [&] { return BlockScanner(job, differs); });
+  if (!status.ok() && job.method == Method::MoveIntoW8 && status.error().code == "NB0316") {
+    if (!job.mayReencode)
+      return std::move(status.help("--requantize decodes and encodes the tensor anew"));
+    job.method = Method::EncodeGrouped;
+    job.provenance = Provenance::Converted;
+    return Status();
+  }
+  NINFER_RETURN_IF_ERROR(std::move(status));
+  if (job.method == Method::MoveIntoW8)
+    job.provenance = differs ? Provenance::WidenedExactly : Provenance::Preserved;
+  else
+    job.provenance = differs ? Provenance::Converted : Provenance::NarrowedExactly;
+  return Status();
+}
+
+Status encodeTensor(const TensorJob &job, const EncodedGeometry &geometry, const RowWork &work,
+                    std::span<std::byte> out) {
+  return forAllRows(job, work, [&] { return BlockEncoder(job, geometry, out); });
+}
+
+} // namespace ninfer

@@ -1,0 +1,121 @@
+// ninfer-convert: a source checkpoint to a .ninfer artifact. Thin main over convert/Converter.h: options in, report on
+// stdout, everything else on stderr, exit code by the kind of the error.
+#include "convert/Converter.h"
+#include "convert/Report.h"
+
+#include <CLI/CLI.hpp>
+#include <atomic>
+#include <csignal>
+#include <cstdio>
+#include <iostream>
+
+namespace {
+
+using namespace ninfer;
+
+std::atomic<bool> interrupted = false;
+
+/// The first Ctrl-C asks the conversion to stop and clean up; the second ends the process, which leaves no file under
+/// the output name either.
+void onInterrupt(int signal) {
+  interrupted = true;
+  std::signal(signal, SIG_DFL);
+}
+
+int fail(const Error &error) {
+  std::fputs(error.render().c_str(), stderr);
+  return static_cast<int>(error.kind);
+}
+
+std::string join(const std::vector<std::string> &names) {
+  std::string out;
+  for (const std::string &name : names)
+    out += (out.empty() ? "" : " ") + name;
+  return out;
+}
+
+struct Arguments {
+  std::string source, output, recipe = "w8", policy = "A16Only", name, report = "summary", progress = "auto";
+  bool requantize = false, noTokenizer = false, dryRun = false, force = false, sourceDigest = false;
+  unsigned threads = 0;
+};
+
+void declare(CLI::App &app, Arguments &a) {
+  app.add_option("source", a.source, "model folder, .safetensors, model.safetensors.index.json, or .gguf")->required();
+  app.add_option("-o,--output", a.output, "the .ninfer file to write (optional with --dry-run)");
+  app.add_option("-r,--recipe", a.recipe,
+                 "formats of the matrices: " + join(Recipe::builtInNames()) + ", or a TOML file (docs/convert.md)")
+      ->capture_default_str();
+  app.add_flag("--requantize", a.requantize, "allow block-quantised tensors to be decoded and encoded anew");
+  app.add_option("--activation-policy", a.policy, "widest permission for activations")
+      ->check(CLI::IsMember({"A16Only", "AllowA8"}))
+      ->capture_default_str();
+  app.add_option("--name", a.name, "public model name (default: the source's)");
+  app.add_flag("--no-tokenizer", a.noTokenizer, "write no text resources");
+  app.add_flag("--source-digest", a.sourceDigest, "record the SHA-256 of every source file in the provenance");
+  app.add_flag("--dry-run", a.dryRun, "check and report, write nothing");
+  app.add_flag("-f,--force", a.force, "replace an existing output");
+  app.add_option("--report", a.report, "what to print on stdout")
+      ->check(CLI::IsMember({"summary", "table", "json", "none"}))
+      ->capture_default_str();
+  app.add_option("--progress", a.progress, "bar on stderr")
+      ->check(CLI::IsMember({"auto", "on", "off", "json"}))
+      ->capture_default_str();
+  app.add_option("-t,--threads", a.threads, "threads that encode (default: one per hardware thread, at most 16)")
+      ->check(CLI::Range(1, 256));
+}
+
+Result<ConvertOptions> toOptions(const Arguments &a) {
+  if (a.output.empty() && !a.dryRun)
+    return makeError(ErrorKind::Usage, "NB0900", "-o/--output is required");
+  ConvertOptions options;
+  options.source = a.source;
+  options.output = a.output.empty() ? "model.ninfer" : a.output;
+  NINFER_ASSIGN_OR_RETURN(options.recipe, Recipe::fromArgument(a.recipe));
+  options.requantize = a.requantize;
+  options.policy = *activationPolicyFromName(a.policy);
+  if (!a.name.empty())
+    options.modelName = a.name;
+  options.tokenizer = !a.noTokenizer;
+  options.sourceDigest = a.sourceDigest;
+  options.dryRun = a.dryRun;
+  options.force = a.force;
+  options.threads = a.threads;
+  options.progress = *progressModeFromName(a.progress);
+  options.cancelled = [] { return interrupted.load(); };
+  return options;
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  CLI::App app("Converts a Hugging Face or GGUF checkpoint into a .ninfer artifact", "ninfer-convert");
+  app.footer("exit codes: 0 ok, 1 failed, 2 usage, 3 bad file, 5 unsupported model or tensor, 6 out of memory, "
+             "130 interrupted");
+  Arguments arguments;
+  declare(app, arguments);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError &error) {
+    return app.exit(error) == 0 ? 0 : static_cast<int>(ErrorKind::Usage);
+  }
+  Result<ConvertOptions> options = toOptions(arguments);
+  if (!options.ok())
+    return fail(options.error());
+  std::signal(SIGINT, onInterrupt);
+  std::signal(SIGTERM, onInterrupt);
+
+  Result<ConvertReport> report = convertCheckpoint(*options);
+  if (!report.ok())
+    return fail(report.error());
+  if (arguments.report == "json")
+    std::cout << reportJson(*report).dump(1) << "\n";
+  else if (arguments.report == "table")
+    std::cout << reportTable(*report);
+  else if (arguments.report == "summary")
+    std::cout << reportSummary(*report);
+  std::cout.flush();
+  if (!std::cout)
+    return fail(makeError(ErrorKind::Failed, "NB0906", "standard output: cannot write the report"));
+  return 0;
+}
