@@ -20,6 +20,7 @@
 #include "llvm/Target/TargetMachine.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <mutex>
 
 namespace ninfer::cpu {
@@ -48,7 +49,42 @@ struct Diagnostics {
   }
 };
 
-Status linkBitcode(llvm::Module &module, std::span<const char> bitcode) {
+/// While one exists, an abort inside LLVM unwinds to the CrashRecoveryContext of its thread, and fatal
+/// errors that LLVM would answer with exit() abort as well. Units on other threads go on.
+class CrashGuard {
+public:
+  CrashGuard() {
+    std::lock_guard<std::mutex> lock(mutex);
+    if (users++ == 0) {
+      llvm::CrashRecoveryContext::Enable();
+      llvm::install_fatal_error_handler(onFatalError);
+    }
+    message.clear();
+  }
+  ~CrashGuard() {
+    std::lock_guard<std::mutex> lock(mutex);
+    if (--users == 0) {
+      llvm::remove_fatal_error_handler();
+      llvm::CrashRecoveryContext::Disable();
+    }
+  }
+  const std::string &fatalError() const { return message; }
+
+private:
+  static void onFatalError(void *, const char *reason, bool) {
+    message = reason;
+    std::abort();
+  }
+
+  static std::mutex mutex;
+  static int users;
+  static thread_local std::string message;
+};
+std::mutex CrashGuard::mutex;
+int CrashGuard::users = 0;
+thread_local std::string CrashGuard::message;
+
+Status linkBitcode(llvm::Module &module, std::string_view bitcode) {
   llvm::MemoryBufferRef buffer(llvm::StringRef(bitcode.data(), bitcode.size()), "micro-kernels");
   llvm::Expected<std::unique_ptr<llvm::Module>> library =
       llvm::getLazyBitcodeModule(buffer, module.getContext(), /*ShouldLazyLoadMetadata=*/true);
@@ -125,7 +161,7 @@ Status checkNothingUndefined(const llvm::Module &module) {
   return codegenError("the code calls " + names + ", which no micro-kernel defines");
 }
 
-Status compileUnguarded(llvm::Module &module, const CpuTarget &target, std::span<const char> bitcode,
+Status compileUnguarded(llvm::Module &module, const CpuTarget &target, std::string_view bitcode,
                         const std::vector<std::string> &exported, std::string *optimised,
                         std::vector<char> &object) {
   NINFER_ASSIGN_OR_RETURN(std::unique_ptr<llvm::TargetMachine> machine, makeTargetMachine(target));
@@ -188,30 +224,28 @@ Result<std::unique_ptr<llvm::TargetMachine>> makeTargetMachine(const CpuTarget &
   return machine;
 }
 
-Result<std::vector<char>> compileModule(llvm::Module &module, const CpuTarget &target,
-                                        std::span<const char> bitcode,
-                                        const std::vector<std::string> &exported,
-                                        std::string *optimised) {
+Result<std::vector<char>> compileModule(LlvmUnit &unit, const CpuTarget &target, std::string_view bitcode,
+                                        const std::vector<std::string> &exported, std::string *optimised) {
   Diagnostics diagnostics;
-  module.getContext().setDiagnosticHandlerCallBack(Diagnostics::handle, &diagnostics);
+  unit.context->setDiagnosticHandlerCallBack(Diagnostics::handle, &diagnostics);
   std::vector<char> object;
   Status status;
-  // LLVM aborts on an intrinsic that the CPU lacks; the context turns that into an error of this kernel.
+  CrashGuard crashes;
   llvm::CrashRecoveryContext guard;
   bool finished = guard.RunSafely(
-      [&] { status = compileUnguarded(module, target, bitcode, exported, optimised, object); });
-  if (!finished)
-    return codegenError("LLVM stopped while compiling for " + target.llvmCpu +
-                        (target.llvmFeatures.empty() ? "" : " " + target.llvmFeatures) +
-                        "; an instruction the cpu lacks is the usual cause");
-  module.getContext().setDiagnosticHandlerCallBack(nullptr);
-  if (!status.ok()) {
-    if (!diagnostics.errors.empty())
-      status.note(diagnostics.errors);
-    return status;
+      [&] { status = compileUnguarded(*unit.module, target, bitcode, exported, optimised, object); });
+  if (!finished) {
+    // Destructors of a module that a pass left half-changed are not safe to run.
+    (void)unit.module.release();
+    (void)unit.context.release();
+    std::string why = crashes.fatalError().empty() ? "it crashed" : crashes.fatalError();
+    return codegenError("LLVM gave up on code for " + target.name + ": " + why);
   }
-  if (!diagnostics.errors.empty())
+  unit.context->setDiagnosticHandlerCallBack(nullptr);
+  if (status.ok() && !diagnostics.errors.empty())
     return codegenError(diagnostics.errors);
+  if (!status.ok())
+    return diagnostics.errors.empty() ? std::move(status) : std::move(status.note(diagnostics.errors));
   return object;
 }
 

@@ -1,0 +1,300 @@
+// Family linear_*: [last_row] [rms_norm] -> linear maps of one input -> store, residual add, or swiglu.
+//
+// A tile is a granule of output rows of one segment (Tiling.h), for all activation rows. Each call
+// normalises and packs the activation rows itself: that is less work than a barrier costs, and keeps the
+// packed rows in the caches of the core that reads them. Above one row, rows are taken kRowBlock at a time,
+// so that scratch does not grow with the prefill chunk, and outputs kOutputBlock at a time, so that the
+// epilogue finds them in the first-level cache.
+#include "codegen/cpu/KernelLowering.h"
+
+#include "codegen/common/Tiling.h"
+#include "codegen/cpu/kernels/MicroKernels.h"
+
+#include "llvm/ADT/MapVector.h"
+
+using namespace mlir;
+
+namespace ninfer::cpu {
+
+namespace {
+
+constexpr int64_t kRowBlock = 128;
+constexpr int64_t kOutputBlock = 2 * kMicroPanelRows;
+
+/// One result of the kernel.
+struct Segment {
+  LinearOp linear; ///< swiglu: gate
+  LinearOp up;     ///< swiglu only
+  Value residual;  ///< residual only
+  int64_t n = 0;
+  unsigned result = 0;
+};
+
+struct Packed {
+  MicroPack pack = MicroPack::F32;
+  Value buffer;
+};
+
+class LinearLowering {
+public:
+  LinearLowering(KernelLowering &l, llvm::StringRef profile) : l(l), b(l.b), profile(profile) {}
+  LogicalResult run();
+
+private:
+  LogicalResult matchInput(Value x);
+  LogicalResult matchSegments();
+  LogicalResult checkWeight(LinearOp linear);
+  LogicalResult chooseGranule();
+  MicroPack packOf(LinearOp linear) const;
+  void emitRowBlock(Value firstRow, Value rows);
+  void emitOutputs(const Segment &segment, Value firstRow, Value rows, Value begin, Value end);
+  void callLinear(LinearOp linear, Value rows, Value begin, Value end, Value out, Value ldOut);
+
+  KernelLowering &l;
+  KernelBuilder &b;
+  llvm::StringRef profile;
+
+  int64_t k = 0, maxRows = 1, rowBlock = 1;
+  Value input; ///< argument of the kernel
+  RmsNormOp norm;
+  LastRowOp lastRow;
+  llvm::SmallVector<Segment> segments;
+  int64_t granule = 0;
+  std::vector<int64_t> firstTiles;
+
+  Value inputPointer, normalised, linearScratch, upRows;
+  int64_t upRowLength = 0;
+  llvm::SmallMapVector<int, Value, 2> packed; ///< MicroPack -> buffer
+};
+
+llvm::StringRef packFunction(MicroPack pack) {
+  switch (pack) {
+  case MicroPack::F32:
+    return "ni_pack_f32";
+  case MicroPack::A16G64:
+    return "ni_pack_a16g64";
+  case MicroPack::A16G32:
+    return "ni_pack_a16g32";
+  case MicroPack::A8G64:
+    return "ni_pack_a8g64";
+  case MicroPack::A8G32:
+    return "ni_pack_a8g32";
+  }
+  return "";
+}
+
+MicroPack LinearLowering::packOf(LinearOp linear) const {
+  bool g32 = llvm::cast<WeightType>(linear.getWeight().getType()).getFormat() == Format::W8G32_F16S;
+  if (profile == "a16")
+    return g32 ? MicroPack::A16G32 : MicroPack::A16G64;
+  if (profile == "a8")
+    return g32 ? MicroPack::A8G32 : MicroPack::A8G64;
+  return MicroPack::F32;
+}
+
+LogicalResult LinearLowering::matchInput(Value x) {
+  for (Operation *op = x.getDefiningOp(); op; op = x.getDefiningOp()) {
+    if (auto match = llvm::dyn_cast<RmsNormOp>(op); match && !norm) {
+      if (!l.isArgument(match.getWeight()) || !isBf16Vector(match.getWeight()))
+        return l.refuse("the norm weight must be a BF16 argument");
+      norm = match;
+      x = match.getX();
+    } else if (auto match = llvm::dyn_cast<LastRowOp>(op); match && !lastRow) {
+      lastRow = match;
+      x = match.getX();
+    } else {
+      return l.refuse("prologue '" + op->getName().getStringRef() + "'");
+    }
+  }
+  input = x;
+  k = KernelLowering::widthOf(x);
+  return success();
+}
+
+LogicalResult LinearLowering::checkWeight(LinearOp linear) {
+  auto type = llvm::cast<WeightType>(linear.getWeight().getType());
+  std::optional<llvm::StringRef> format = microFormatName(type.getFormat());
+  bool grouped = format && (*format == "q4" || *format == "q5" || *format == "q6" || *format == "w8");
+  if (!l.isArgument(linear.getWeight()))
+    return l.refuse("weights must be arguments");
+  if (!format || (profile != "f32" && !grouped))
+    return l.refuse("format " + llvm::StringRef(canonicalName(type.getFormat())));
+  if (profile == "a8" && linear.getPolicy() == ActivationPolicy::A16Only)
+    return l.refuse("the policy of a weight is A16Only");
+  return success();
+}
+
+LogicalResult LinearLowering::matchSegments() {
+  size_t matched = 1 + (norm ? 1 : 0) + (lastRow ? 1 : 0); // and the terminator
+  for (auto [index, result] : llvm::enumerate(l.results)) {
+    Segment segment;
+    segment.result = static_cast<unsigned>(index);
+    Operation *op = result.getDefiningOp();
+    if (auto add = llvm::dyn_cast<AddOp>(op)) {
+      bool linearLeft = llvm::isa_and_nonnull<LinearOp>(add.getLhs().getDefiningOp());
+      segment.linear = (linearLeft ? add.getLhs() : add.getRhs()).getDefiningOp<LinearOp>();
+      segment.residual = linearLeft ? add.getRhs() : add.getLhs();
+      if (!segment.linear || !l.isArgument(segment.residual))
+        return l.refuse("an add must take one linear map and one argument");
+      matched += 2;
+    } else if (auto swiglu = llvm::dyn_cast<SwigluOp>(op)) {
+      segment.linear = swiglu.getGate().getDefiningOp<LinearOp>();
+      segment.up = swiglu.getUp().getDefiningOp<LinearOp>();
+      if (!segment.linear || !segment.up || segment.linear == segment.up)
+        return l.refuse("a swiglu must take two linear maps");
+      matched += 3;
+    } else {
+      segment.linear = llvm::dyn_cast<LinearOp>(op);
+      if (!segment.linear)
+        return l.refuse("epilogue '" + op->getName().getStringRef() + "'");
+      matched += 1;
+    }
+    segment.n = llvm::cast<WeightType>(segment.linear.getWeight().getType()).getN();
+    segments.push_back(segment);
+  }
+  if (l.body->getOperations().size() != matched)
+    return l.refuse("an operation is neither prologue, linear map nor epilogue");
+  for (Segment &segment : segments)
+    for (LinearOp linear : {segment.linear, segment.up}) {
+      if (linear && linear.getX() != segments.front().linear.getX())
+        return l.refuse("linear maps must share their input");
+      if (linear && failed(checkWeight(linear)))
+        return failure();
+    }
+  return success();
+}
+
+LogicalResult LinearLowering::chooseGranule() {
+  std::vector<int64_t> n;
+  for (const Segment &segment : segments)
+    n.push_back(segment.n);
+  granule = linearGranule(n, maxRows);
+  firstTiles = segmentFirstTiles(n, granule);
+  if (firstTiles.back() == l.kernel.getTilesConst() && l.kernel.getTilesPerRow() == 0)
+    return success();
+  return l.refuse("outputs make " + llvm::Twine(firstTiles.back()) + " tiles of " + llvm::Twine(granule) +
+                  ", the kernel has " + llvm::Twine(l.kernel.getTilesConst()) + " + " +
+                  llvm::Twine(l.kernel.getTilesPerRow()) + " per row");
+}
+
+LogicalResult LinearLowering::run() {
+  for (Operation &op : *l.body)
+    if (auto linear = llvm::dyn_cast<LinearOp>(op)) {
+      if (failed(matchInput(linear.getX())))
+        return failure();
+      break;
+    }
+  if (!input)
+    return l.refuse("there is no linear map");
+  if (failed(matchSegments()))
+    return failure();
+  Value rowsLike = segments.front().linear.getResult();
+  maxRows = l.maxRowsOf(rowsLike);
+  rowBlock = std::min(maxRows, kRowBlock);
+  if (failed(chooseGranule()))
+    return failure();
+
+  int64_t scratchBytes = 0;
+  for (const Segment &segment : segments)
+    for (LinearOp linear : {segment.linear, segment.up})
+      if (linear) {
+        MicroPack pack = packOf(linear);
+        Value &buffer = packed[static_cast<int>(pack)];
+        if (!buffer)
+          buffer = b.scratch(static_cast<uint64_t>(microPackedBytes(pack, rowBlock, k)));
+        scratchBytes = std::max(scratchBytes, microLinearScratchBytes(pack, rowBlock));
+        if (segment.up)
+          upRowLength = std::max(upRowLength, maxRows == 1 ? segment.n : kOutputBlock);
+      }
+  linearScratch = b.scratch(static_cast<uint64_t>(scratchBytes));
+  if (norm)
+    normalised = b.scratch(static_cast<uint64_t>(rowBlock * k * 4));
+  if (upRowLength > 0)
+    upRows = b.scratch(static_cast<uint64_t>(rowBlock * upRowLength * 4));
+
+  b.ifLess(b.tileBegin(), b.tileEnd(), [&] {
+    inputPointer = l.pointer(input);
+    if (lastRow)
+      inputPointer = b.floatAt(inputPointer, b.mul(b.sub(l.rowsOf(input), b.constant(1)), k));
+    Value rows = l.rowsOf(rowsLike);
+    b.loop(b.constant(0), rows, rowBlock,
+           [&](Value first) { emitRowBlock(first, b.min(b.sub(rows, first), b.constant(rowBlock))); });
+  });
+  return success();
+}
+
+void LinearLowering::emitRowBlock(Value firstRow, Value rows) {
+  Value x = b.floatAt(inputPointer, b.mul(firstRow, k));
+  if (norm) {
+    Value weight = l.pointer(norm.getWeight());
+    Value unitOffset = b.f32(norm.getUnitOffset() ? 1 : 0), eps = b.f32(norm.getEps());
+    b.loop(b.constant(0), rows, 1, [&](Value row) {
+      Value at = b.mul(row, k);
+      b.call("ni_rms_norm", {b.floatAt(x, at), weight, unitOffset, eps, b.constant(k), b.floatAt(normalised, at)});
+    });
+    x = normalised;
+  }
+  for (auto [pack, buffer] : packed)
+    b.call(packFunction(static_cast<MicroPack>(pack)), {x, rows, b.constant(k), buffer});
+
+  for (auto [index, segment] : llvm::enumerate(segments)) {
+    Value firstTile = b.constant(firstTiles[index]);
+    Value tiles = b.constant(firstTiles[index + 1] - firstTiles[index]);
+    auto unit = [&](Value tile) {
+      Value inside = b.min(b.max(b.sub(tile, firstTile), b.constant(0)), tiles);
+      return b.min(b.mul(inside, granule), b.constant(segment.n));
+    };
+    Value begin = unit(b.tileBegin()), end = unit(b.tileEnd());
+    if (maxRows == 1) // one call for the whole range: its rows are read as streams far apart
+      b.ifLess(begin, end, [&] { emitOutputs(segment, firstRow, rows, begin, end); });
+    else
+      b.loop(begin, end, kOutputBlock, [&](Value from) {
+        emitOutputs(segment, firstRow, rows, from, b.min(b.add(from, b.constant(kOutputBlock)), end));
+      });
+  }
+}
+
+void LinearLowering::emitOutputs(const Segment &segment, Value firstRow, Value rows, Value begin, Value end) {
+  auto at = [&](Value base) {
+    return b.floatAt(base, b.add(b.mul(firstRow, segment.n), begin));
+  };
+  Value out = at(l.resultPointer(segment.result)), count = b.sub(end, begin);
+  callLinear(segment.linear, rows, begin, end, out, b.constant(segment.n));
+  auto eachRow = [&](llvm::function_ref<void(Value row, Value outRow)> body) {
+    b.loop(b.constant(0), rows, 1, [&](Value row) { body(row, b.floatAt(out, b.mul(row, segment.n))); });
+  };
+  if (segment.up) {
+    callLinear(segment.up, rows, begin, end, upRows, b.constant(upRowLength));
+    eachRow([&](Value row, Value outRow) {
+      b.call("ni_silu_mul", {outRow, b.floatAt(upRows, b.mul(row, upRowLength)), count, outRow});
+    });
+  }
+  if (segment.residual) {
+    Value residual = at(l.pointer(segment.residual));
+    eachRow([&](Value row, Value outRow) {
+      b.call("ni_add", {outRow, b.floatAt(residual, b.mul(row, segment.n)), count, outRow});
+    });
+  }
+}
+
+void LinearLowering::callLinear(LinearOp linear, Value rows, Value begin, Value end, Value out, Value ldOut) {
+  llvm::StringRef format = *microFormatName(llvm::cast<WeightType>(linear.getWeight().getType()).getFormat());
+  std::string micro = ("ni_linear_" + format + "_" + profile).str();
+  llvm::SmallVector<Value, 3> planes = l.pointers(linear.getWeight());
+  Value packedRows = packed[static_cast<int>(packOf(linear))];
+  // K is the same in all calls; rows too when they are static.
+  b.callShared(("linear_" + format).str(),
+               {planes[0], planes[1], planes[2], packedRows, rows, begin, end, out, ldOut, linearScratch},
+               [&](ValueRange p) {
+                 Value blockRows = maxRows == 1 ? b.constant(1) : p[4];
+                 b.call(micro, {p[0], p[1], p[2], p[3], blockRows, b.constant(k), p[5], p[6], p[7], p[8], p[9]});
+               });
+}
+
+} // namespace
+
+LogicalResult lowerLinear(KernelLowering &l, llvm::StringRef profile) {
+  return LinearLowering(l, profile).run();
+}
+
+} // namespace ninfer::cpu

@@ -1,0 +1,142 @@
+// Families whose rows are independent: embedding, norms, rope, KV append, swiglu, add, last row.
+// A tile is a row.
+#include "codegen/cpu/KernelLowering.h"
+
+using namespace mlir;
+
+namespace ninfer::cpu {
+
+LogicalResult lowerEmbedding(KernelLowering &l) {
+  auto op = l.single<EmbeddingOp>();
+  if (!op)
+    return l.refuse("the kernel is not one embedding");
+  auto type = llvm::cast<WeightType>(op.getWeight().getType());
+  std::optional<llvm::StringRef> format = microFormatName(type.getFormat());
+  if (!format)
+    return l.refuse("format " + llvm::StringRef(canonicalName(type.getFormat())));
+  KernelBuilder &b = l.b;
+  int64_t k = type.getK();
+  llvm::SmallVector<Value, 3> planes = l.pointers(op.getWeight());
+  Value tokens = l.pointer(op.getTokens()), out = l.resultPointer(0);
+  return l.forEachRow(op.getResult(), [&](Value row) {
+    Value token = b.load(b.i32Type(), b.floatAt(tokens, row));
+    b.call(("ni_embed_" + *format).str(),
+           {planes[0], planes[1], planes[2], token, b.constant(k), b.floatAt(out, b.mul(row, k))});
+  });
+}
+
+LogicalResult lowerRmsNorm(KernelLowering &l) {
+  auto op = l.single<RmsNormOp>();
+  if (!op)
+    return l.refuse("the kernel is not one rms_norm");
+  if (!isBf16Vector(op.getWeight()))
+    return l.refuse("the norm weight must be BF16");
+  KernelBuilder &b = l.b;
+  int64_t k = KernelLowering::widthOf(op.getX());
+  Value x = l.pointer(op.getX()), weight = l.pointer(op.getWeight()), out = l.resultPointer(0);
+  Value unitOffset = b.f32(op.getUnitOffset() ? 1 : 0), eps = b.f32(op.getEps());
+  return l.forEachRow(op.getX(), [&](Value row) {
+    Value at = b.mul(row, k);
+    b.call("ni_rms_norm", {b.floatAt(x, at), weight, unitOffset, eps, b.constant(k), b.floatAt(out, at)});
+  });
+}
+
+LogicalResult lowerHeadNorm(KernelLowering &l) {
+  auto op = l.single<HeadNormOp>();
+  if (!op)
+    return l.refuse("the kernel is not one head_norm");
+  if (!isBf16Vector(op.getWeight()))
+    return l.refuse("the norm weight must be BF16");
+  KernelBuilder &b = l.b;
+  int64_t width = KernelLowering::widthOf(op.getX()), heads = op.getHeads();
+  Value x = l.pointer(op.getX()), weight = l.pointer(op.getWeight()), out = l.resultPointer(0);
+  Value zero = b.f32(0), eps = b.f32(op.getEps());
+  return l.forEachRow(op.getX(), [&](Value row) {
+    Value at = b.mul(row, width);
+    b.call("ni_head_norm", {b.floatAt(x, at), weight, zero, eps, b.constant(heads), b.constant(width / heads),
+                            b.floatAt(out, at)});
+  });
+}
+
+LogicalResult lowerRope(KernelLowering &l) {
+  auto op = l.single<RopeOp>();
+  if (!op)
+    return l.refuse("the kernel is not one rope");
+  KernelBuilder &b = l.b;
+  int64_t width = KernelLowering::widthOf(op.getX()), heads = op.getHeads();
+  int64_t pairs = llvm::cast<RopeTableType>(op.getTable().getType()).getPairs();
+  Value x = l.pointer(op.getX()), table = l.pointer(op.getTable()), out = l.resultPointer(0);
+  Value position = l.position();
+  return l.forEachRow(op.getX(), [&](Value row) {
+    Value at = b.mul(row, width);
+    Value angles = b.floatAt(table, b.mul(b.add(position, row), pairs * 2));
+    b.call("ni_rope", {b.floatAt(x, at), angles, b.constant(heads), b.constant(width / heads), b.floatAt(out, at)});
+  });
+}
+
+LogicalResult lowerKvAppend(KernelLowering &l) {
+  auto op = l.single<KvAppendOp>();
+  if (!op)
+    return l.refuse("the kernel is not one kv_append");
+  KernelBuilder &b = l.b;
+  auto cache = llvm::cast<KvCacheType>(op.getCache().getType());
+  int64_t width = KernelLowering::widthOf(op.getKey());
+  llvm::SmallVector<Value, 3> planes = l.pointers(op.getCache());
+  Value sources[] = {l.pointer(op.getKey()), l.pointer(op.getValue())};
+  Value position = l.position();
+  return l.forEachRow(op.getKey(), [&](Value row) {
+    for (int plane : {0, 1})
+      b.callShared("kv_store",
+                   {b.floatAt(sources[plane], b.mul(row, width)), b.add(position, row), planes[plane]},
+                   [&](ValueRange p) {
+                     b.call(cache.getElementType().isBF16() ? "ni_kv_store_bf16" : "ni_kv_store_f32",
+                            {p[0], b.constant(cache.getKvHeads()), b.constant(cache.getHeadDim()),
+                             b.constant(cache.getCapacity()), p[1], p[2]});
+                   });
+  });
+}
+
+namespace {
+
+/// out = micro(a, b), element by element.
+LogicalResult lowerElementwise(KernelLowering &l, llvm::StringRef micro, Value lhs, Value rhs) {
+  KernelBuilder &b = l.b;
+  int64_t width = KernelLowering::widthOf(lhs);
+  Value left = l.pointer(lhs), right = l.pointer(rhs), out = l.resultPointer(0);
+  return l.forEachRow(lhs, [&](Value row) {
+    Value at = b.mul(row, width);
+    b.call(micro, {b.floatAt(left, at), b.floatAt(right, at), b.constant(width), b.floatAt(out, at)});
+  });
+}
+
+} // namespace
+
+LogicalResult lowerSwiglu(KernelLowering &l) {
+  auto op = l.single<SwigluOp>();
+  if (!op)
+    return l.refuse("the kernel is not one swiglu");
+  return lowerElementwise(l, "ni_silu_mul", op.getGate(), op.getUp());
+}
+
+LogicalResult lowerAdd(KernelLowering &l) {
+  auto op = l.single<AddOp>();
+  if (!op)
+    return l.refuse("the kernel is not one add");
+  return lowerElementwise(l, "ni_add", op.getLhs(), op.getRhs());
+}
+
+LogicalResult lowerLastRow(KernelLowering &l) {
+  auto op = l.single<LastRowOp>();
+  if (!op)
+    return l.refuse("the kernel is not one last_row");
+  KernelBuilder &b = l.b;
+  int64_t width = KernelLowering::widthOf(op.getX());
+  Value out = l.resultPointer(0);
+  Value last = b.floatAt(l.pointer(op.getX()), b.mul(b.sub(l.rowsOf(op.getX()), b.constant(1)), width));
+  return l.forEachRow(op.getResult(), [&](Value) {
+    b.loop(b.constant(0), b.constant(width), 1,
+           [&](Value i) { b.store(b.load(b.f32Type(), b.floatAt(last, i)), b.floatAt(out, i)); });
+  });
+}
+
+} // namespace ninfer::cpu
