@@ -26,7 +26,7 @@ def Ninfer_RopeOp : Ninfer_ComputeOp<"rope", [Pure, AllTypesMatch<["x", "result"
     Ninfer_PositiveAttr:$heads);
   let results = (outs Ninfer_Activation:$result);
   let assemblyFormat = [{
-    $x `,` $table `,` $position attr-dict `:` type($x) `,` type($table)
+    $x `,` $table `,` $position custom<CompactDict>(attr-dict) `:` type($x) `,` type($table)
   }];
   let hasVerifier = 1;
 }
@@ -72,7 +72,7 @@ def Ninfer_AttentionOp : Ninfer_ComputeOp<"attention", [AllTypesMatch<["query", 
     Ninfer_PositiveF64Attr:$scale);
   let results = (outs Ninfer_Activation:$result);
   let assemblyFormat = [{
-    $query `,` $cache `,` $position attr-dict `:` type($query) `,` type($cache)
+    $query `,` $cache `,` $position custom<CompactDict>(attr-dict) `:` type($query) `,` type($cache)
   }];
   let hasVerifier = 1;
 }

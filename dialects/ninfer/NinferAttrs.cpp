@@ -73,6 +73,13 @@ void printRegistryName(AsmPrinter &printer, ActivationPolicy value) {
   printer.printKeywordOrString(toRef(canonicalName(value)));
 }
 
+LogicalResult verifyRegisteredPair(function_ref<InFlightDiagnostic()> emitError, Format format, Layout layout) {
+  if (isRegisteredPair(format, layout))
+    return success();
+  return emitError() << "format " << canonicalName(format) << " may not use layout " << canonicalName(layout)
+                     << ", the registered pairs are: " << listRegisteredPairs();
+}
+
 LogicalResult PartAttr::verify(function_ref<InFlightDiagnostic()> emitError, FlatSymbolRefAttr object,
                                int64_t begin, int64_t end) {
   if (begin < 0 || end <= begin) // part_c1

@@ -1,4 +1,5 @@
-// Module-level symbols: their text, their rules and the checks that need the symbol table.
+// Module-level symbols: their rules and the checks that need the symbol table.
+#include "dialects/ninfer/AsmDirectives.h"
 #include "dialects/ninfer/NinferDialect.h"
 
 #include "artifact/layouts/Layout.h"
@@ -10,43 +11,6 @@
 using namespace mlir;
 
 namespace ninfer {
-
-//===----------------------------------------------------------------------===//
-// Text
-//===----------------------------------------------------------------------===//
-
-/// `576x1536, Q4G64_F16S, "row-split-k128-v1"`; an object of rank 0 starts with `scalar`.
-static ParseResult parseObjectEncoding(OpAsmParser &parser, DenseI64ArrayAttr &shape, FormatAttr &format,
-                                       LayoutAttr &layout) {
-  SmallVector<int64_t> dims;
-  if (failed(parser.parseOptionalKeyword("scalar")) &&
-      parser.parseDimensionList(dims, /*allowDynamic=*/false, /*withTrailingX=*/false))
-    return failure();
-  if (parser.parseComma())
-    return failure();
-  FailureOr<Format> formatValue = parseRegistryName<Format>(parser);
-  if (failed(formatValue) || parser.parseComma())
-    return failure();
-  FailureOr<Layout> layoutValue = parseRegistryName<Layout>(parser);
-  if (failed(layoutValue))
-    return failure();
-  shape = parser.getBuilder().getDenseI64ArrayAttr(dims);
-  format = FormatAttr::get(parser.getContext(), *formatValue);
-  layout = LayoutAttr::get(parser.getContext(), *layoutValue);
-  return success();
-}
-
-static void printObjectEncoding(OpAsmPrinter &printer, Operation *, DenseI64ArrayAttr shape, FormatAttr format,
-                                LayoutAttr layout) {
-  if (shape.empty())
-    printer << "scalar";
-  else
-    printer.printDimensionList(shape.asArrayRef());
-  printer << ", ";
-  printRegistryName(printer, format.getValue());
-  printer << ", ";
-  printRegistryName(printer, layout.getValue());
-}
 
 //===----------------------------------------------------------------------===//
 // Rules
@@ -69,8 +33,10 @@ LogicalResult ObjectOp::verify() {
   for (auto [index, dim] : llvm::enumerate(getShape()))
     if (dim <= 0) // object_c1
       return emitOpError() << "dimension " << index << " must be positive, got " << dim;
+  if (failed(verifyRegisteredPair([&] { return emitOpError(); }, getFormat(), getLayout()))) // object_c2
+    return failure();
   Result<EncodedGeometry> geometry = geometryOf(getFormat(), getLayout(), getShape());
-  if (!geometry.ok()) // object_c2
+  if (!geometry.ok()) // object_c5
     return emitOpError() << "has no encoding: " << geometry.error().message;
   if (static_cast<uint64_t>(getBytes()) != geometry->totalBytes) // object_c3
     return emitOpError() << "expected size " << geometry->totalBytes << " (bytes of the encoding), got "
@@ -86,7 +52,7 @@ LogicalResult ParameterOp::verify() {
   for (Attribute attr : getParts()) {
     auto part = cast<PartAttr>(attr);
     if (llvm::AddOverflow(elements, part.getEnd() - part.getBegin(), elements))
-      return emitOpError() << "parts hold more elements than a 64-bit integer counts";
+      return emitOpError() << "parts hold more elements than a 64-bit integer counts"; // parameter_c6
   }
   if (elements != elementCount(weight.getShape())) // parameter_c1
     return emitOpError() << "expected parts of " << elementCount(weight.getShape())
@@ -171,6 +137,18 @@ LogicalResult StateRefOp::verifySymbolUses(SymbolTableCollection &symbols) {
     return diag;
   }
   return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Names of results in text: the last component of the path
+//===----------------------------------------------------------------------===//
+
+void ParamOp::getAsmResultNames(OpAsmSetValueNameFn setNameFn) {
+  setNameFn(getResult(), getParameter().rsplit('/').second);
+}
+
+void StateRefOp::getAsmResultNames(OpAsmSetValueNameFn setNameFn) {
+  setNameFn(getResult(), getState().rsplit('/').second);
 }
 
 } // namespace ninfer

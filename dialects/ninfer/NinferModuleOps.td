@@ -78,11 +78,13 @@ def Ninfer_StateOp : Ninfer_Op<"state", [Symbol, HasParent<"::mlir::ModuleOp">]>
 // References
 //===----------------------------------------------------------------------===//
 
-def Ninfer_ParamOp : Ninfer_Op<"param", [Pure, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+def Ninfer_ParamOp : Ninfer_Op<"param", [
+    Pure, DeclareOpInterfaceMethods<SymbolUserOpInterface>,
+    DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmResultNames"]>]> {
   let summary = "the value of a parameter";
   let description = [{
     ```mlir
-    %w = ninfer.param @"text/final_norm" : !ninfer.weight<576, BF16, "contiguous-le-v1">
+    %final_norm = ninfer.param @"text/final_norm" : !ninfer.weight<576, BF16, "contiguous-le-v1">
     ```
   }];
   let arguments = (ins FlatSymbolRefAttr:$parameter);
@@ -90,7 +92,9 @@ def Ninfer_ParamOp : Ninfer_Op<"param", [Pure, DeclareOpInterfaceMethods<SymbolU
   let assemblyFormat = "$parameter attr-dict `:` qualified(type($result))";
 }
 
-def Ninfer_StateRefOp : Ninfer_Op<"state_ref", [Pure, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+def Ninfer_StateRefOp : Ninfer_Op<"state_ref", [
+    Pure, DeclareOpInterfaceMethods<SymbolUserOpInterface>,
+    DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmResultNames"]>]> {
   let summary = "a handle on a state";
   let description = [{
     ```mlir

@@ -24,7 +24,7 @@ def Ninfer_RmsNormOp : Ninfer_ComputeOp<"rms_norm", [Pure, AllTypesMatch<["x", "
     Ninfer_PositiveF64Attr:$eps,
     DefaultValuedAttr<BoolAttr, "false">:$unit_offset);
   let results = (outs Ninfer_Activation:$result);
-  let assemblyFormat = "$x `,` $weight attr-dict `:` type($x) `,` type($weight)";
+  let assemblyFormat = "$x `,` $weight custom<CompactDict>(attr-dict) `:` type($x) `,` type($weight)";
   let hasVerifier = 1;
 }
 
@@ -44,7 +44,7 @@ def Ninfer_HeadNormOp : Ninfer_ComputeOp<"head_norm", [Pure, AllTypesMatch<["x",
     Ninfer_PositiveAttr:$heads,
     Ninfer_PositiveF64Attr:$eps);
   let results = (outs Ninfer_Activation:$result);
-  let assemblyFormat = "$x `,` $weight attr-dict `:` type($x) `,` type($weight)";
+  let assemblyFormat = "$x `,` $weight custom<CompactDict>(attr-dict) `:` type($x) `,` type($weight)";
   let hasVerifier = 1;
 }
 

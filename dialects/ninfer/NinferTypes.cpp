@@ -81,9 +81,8 @@ LogicalResult WeightType::verify(function_ref<InFlightDiagnostic()> emitError, A
     return emitError() << "weight must have rank 1 or 2, got rank " << shape.size();
   if (failed(verifyDims(emitError, shape))) // weight_c2
     return failure();
-  if (!isRegisteredPair(format, layout)) // weight_c3
-    return emitError() << "format " << canonicalName(format) << " may not use layout "
-                       << canonicalName(layout) << ", the registered pairs are: " << listRegisteredPairs();
+  if (failed(verifyRegisteredPair(emitError, format, layout))) // weight_c3
+    return failure();
   SmallVector<uint64_t, 2> sizes(shape.begin(), shape.end());
   if (Result<EncodedGeometry> geometry = encodedGeometry(format, layout, sizes); !geometry.ok()) // weight_c4
     return emitError() << "no encoding of this shape: " << geometry.error().message;

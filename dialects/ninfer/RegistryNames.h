@@ -1,4 +1,5 @@
-// Text of the closed registry inside IR: a value is parsed from and printed as its canonical name.
+// The closed registry inside IR: a value is parsed from and printed as its canonical name; the legal pairs are
+// those of the artifact reader.
 #ifndef NINFER_DIALECTS_NINFER_REGISTRYNAMES_H
 #define NINFER_DIALECTS_NINFER_REGISTRYNAMES_H
 
@@ -24,6 +25,10 @@ mlir::FailureOr<ActivationPolicy> parseRegistryName<ActivationPolicy>(mlir::AsmP
 void printRegistryName(mlir::AsmPrinter &printer, Format value);
 void printRegistryName(mlir::AsmPrinter &printer, Layout value);
 void printRegistryName(mlir::AsmPrinter &printer, ActivationPolicy value);
+
+/// An error that lists the registered pairs when `layout` cannot store `format`.
+mlir::LogicalResult verifyRegisteredPair(llvm::function_ref<mlir::InFlightDiagnostic()> emitError, Format format,
+                                         Layout layout);
 
 } // namespace ninfer
 

@@ -1,0 +1,61 @@
+// RUN: ninfer-opt %s --split-input-file --verify-diagnostics
+
+func.func @rope_c1(%x: tensor<?x128xf32>, %table: !ninfer.rope_table<64x16>, %position: index) {
+  // expected-error@+1 {{'ninfer.rope' op expected x width 96 (heads times two values per pair), got 128}}
+  %0 = ninfer.rope %x, %table, %position {heads = 3} : tensor<?x128xf32>, !ninfer.rope_table<64x16>
+  return
+}
+
+// -----
+
+func.func @kv_append_c1(%k: tensor<?x128xf32>, %kv: !ninfer.kv_cache<2x64x32, bf16>, %position: index) {
+  // expected-error@+1 {{'ninfer.kv_append' op expected key width 64 (kv heads times head dimension of the cache), got 128}}
+  ninfer.kv_append %k, %k, %kv, %position : tensor<?x128xf32>, !ninfer.kv_cache<2x64x32, bf16>
+  return
+}
+
+// -----
+
+func.func @kv_append_c2(%k: tensor<?x64xf32>, %v: tensor<1x64xf32>, %kv: !ninfer.kv_cache<2x64x32, bf16>,
+                        %position: index) {
+  // expected-error@+1 {{'ninfer.kv_append' op failed to verify that all of {key, value} have same type}}
+  "ninfer.kv_append"(%k, %v, %kv, %position)
+    : (tensor<?x64xf32>, tensor<1x64xf32>, !ninfer.kv_cache<2x64x32, bf16>, index) -> ()
+  return
+}
+
+// -----
+
+func.func @attention_c1(%q: tensor<?x128xf32>, %kv: !ninfer.kv_cache<2x64x32, bf16>, %position: index) {
+  // expected-error@+1 {{'ninfer.attention' op expected kv_heads 2 (kv heads of the cache), got 4}}
+  %0 = ninfer.attention %q, %kv, %position {heads = 4, kv_heads = 4, scale = 0.125}
+    : tensor<?x128xf32>, !ninfer.kv_cache<2x64x32, bf16>
+  return
+}
+
+// -----
+
+func.func @attention_c2(%q: tensor<?x160xf32>, %kv: !ninfer.kv_cache<2x64x32, bf16>, %position: index) {
+  // expected-error@+1 {{'ninfer.attention' op heads must be a multiple of kv_heads, got 5 and 2}}
+  %0 = ninfer.attention %q, %kv, %position {heads = 5, kv_heads = 2, scale = 0.125}
+    : tensor<?x160xf32>, !ninfer.kv_cache<2x64x32, bf16>
+  return
+}
+
+// -----
+
+func.func @attention_c3(%q: tensor<?x64xf32>, %kv: !ninfer.kv_cache<2x64x32, bf16>, %position: index) {
+  // expected-error@+1 {{'ninfer.attention' op expected query width 128 (heads times head dimension of the cache), got 64}}
+  %0 = ninfer.attention %q, %kv, %position {heads = 4, kv_heads = 2, scale = 0.125}
+    : tensor<?x64xf32>, !ninfer.kv_cache<2x64x32, bf16>
+  return
+}
+
+// -----
+
+func.func @attention_scale(%q: tensor<?x128xf32>, %kv: !ninfer.kv_cache<2x64x32, bf16>, %position: index) {
+  // expected-error@+1 {{attribute 'scale' failed to satisfy constraint: positive finite 64-bit float attribute}}
+  %0 = ninfer.attention %q, %kv, %position {heads = 4, kv_heads = 2, scale = -0.125}
+    : tensor<?x128xf32>, !ninfer.kv_cache<2x64x32, bf16>
+  return
+}

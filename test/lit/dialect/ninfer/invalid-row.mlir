@@ -1,0 +1,31 @@
+// RUN: ninfer-opt %s --split-input-file --verify-diagnostics
+
+func.func @swiglu_c1(%a: tensor<?x128xf32>, %b: tensor<1x128xf32>) {
+  // expected-error@+1 {{'ninfer.swiglu' op failed to verify that all of {gate, up, result} have same type}}
+  %0 = "ninfer.swiglu"(%a, %b) : (tensor<?x128xf32>, tensor<1x128xf32>) -> tensor<?x128xf32>
+  return
+}
+
+// -----
+
+func.func @add_c1(%a: tensor<?x128xf32>, %b: tensor<?x64xf32>) {
+  // expected-error@+1 {{'ninfer.add' op failed to verify that all of {lhs, rhs, result} have same type}}
+  %0 = "ninfer.add"(%a, %b) : (tensor<?x128xf32>, tensor<?x64xf32>) -> tensor<?x128xf32>
+  return
+}
+
+// -----
+
+func.func @last_row_c1(%x: tensor<?x128xf32>) {
+  // expected-error@+1 {{'ninfer.last_row' op expected result 'tensor<1x128xf32>' (one row of x), got 'tensor<1x64xf32>'}}
+  %0 = ninfer.last_row %x : tensor<?x128xf32> -> tensor<1x64xf32>
+  return
+}
+
+// -----
+
+func.func @last_row_c1_rows(%x: tensor<?x128xf32>) {
+  // expected-error@+1 {{'ninfer.last_row' op expected result 'tensor<1x128xf32>' (one row of x), got 'tensor<?x128xf32>'}}
+  %0 = ninfer.last_row %x : tensor<?x128xf32> -> tensor<?x128xf32>
+  return
+}

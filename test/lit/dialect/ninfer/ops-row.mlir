@@ -1,0 +1,12 @@
+// RUN: ninfer-opt %s | FileCheck %s
+
+// CHECK-LABEL: func.func @rows
+func.func @rows(%a: tensor<?x128xf32>, %b: tensor<?x128xf32>) -> tensor<1x128xf32> {
+  // CHECK: ninfer.swiglu %{{.*}}, %{{.*}} : tensor<?x128xf32>
+  %0 = ninfer.swiglu %a, %b : tensor<?x128xf32>
+  // CHECK: ninfer.add %{{.*}}, %{{.*}} : tensor<?x128xf32>
+  %1 = ninfer.add %0, %b : tensor<?x128xf32>
+  // CHECK: ninfer.last_row %{{.*}} : tensor<?x128xf32> -> tensor<1x128xf32>
+  %2 = ninfer.last_row %1 : tensor<?x128xf32> -> tensor<1x128xf32>
+  return %2 : tensor<1x128xf32>
+}
