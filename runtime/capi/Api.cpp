@@ -179,8 +179,15 @@ ninfer_status ninfer_engine_get_info(const ninfer_engine *engine, ninfer_engine_
     result.kernels = e.target().kernels()->size();
     const plan::Phase &decode = *e.phase(plan::PhaseKind::Decode);
     result.launches_decode = decode.launches()->size();
-    for (const plan::Launch *launch : *decode.launches())
-      result.read_bytes_per_token += launch->bytes_read_const() + launch->bytes_read_per_row();
+    for (const plan::Launch *launch : *decode.launches()) {
+      // The cost model counts states at full capacity.
+      const uint64_t read = launch->bytes_read_const() + launch->bytes_read_per_row();
+      uint64_t states = 0;
+      for (const plan::Ref *ref : *launch->args())
+        states += ref->space() == plan::Space::State ? ref->bytes() : 0;
+      result.state_read_bytes_per_token += std::min(read, states);
+      result.read_bytes_per_token += read - std::min(read, states);
+    }
     result.weights_bytes = e.payload().size();
     result.plan_bytes = e.planBytes();
     result.plan_ns = e.times().plan;

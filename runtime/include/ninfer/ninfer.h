@@ -119,7 +119,9 @@ typedef struct ninfer_engine_info {
   uint32_t launches_decode;
   uint64_t weights_bytes;  /* logical payload of the artifact */
   uint64_t plan_bytes;     /* size of the plan file */
-  uint64_t read_bytes_per_token; /* cost model: bytes one decode step reads, at position 0 */
+  /* Cost model of one decode step: bytes read from weights and activations, and from states when the context is full. */
+  uint64_t read_bytes_per_token;
+  uint64_t state_read_bytes_per_token;
   /* Startup times of this engine. */
   uint64_t plan_ns;        /* open, hash and verify the plan */
   uint64_t weights_ns;     /* open the artifact, check its signature, map it */

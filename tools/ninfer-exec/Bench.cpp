@@ -1,0 +1,208 @@
+// ninfer-exec bench PLAN: prompt processing (pp) and token generation (tg) speed, one row per test, as llama-bench
+// lays them out; --startup measures opening instead. Tokens are pseudo-random: speed does not depend on them.
+#include "tools/ninfer-exec/Options.h"
+
+#include "runtime/loader/Machine.h"
+#include "tools/ninfer-exec/Report.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace ninfer::exec {
+
+namespace {
+
+struct BenchOptions {
+  CommonOptions common;
+  std::vector<uint32_t> prompts = {512}, generates = {128}, depths = {0};
+  std::vector<unsigned> threads = {0};
+  unsigned repetitions = 5;
+  bool noWarmup = false;
+  bool startup = false;
+  std::string format = "table";
+};
+
+/// Value below which a fraction `q` of the samples lies, interpolated.
+double quantile(std::vector<double> samples, double q) {
+  std::sort(samples.begin(), samples.end());
+  const double at = q * double(samples.size() - 1);
+  const size_t low = size_t(at), high = std::min(low + 1, samples.size() - 1);
+  return samples[low] + (samples[high] - samples[low]) * (at - double(low));
+}
+
+std::vector<int32_t> randomTokens(size_t count, uint32_t vocabulary) {
+  std::vector<int32_t> tokens(count);
+  uint32_t state = 12345;
+  for (int32_t &token : tokens) {
+    state = state * 1664525u + 1013904223u;
+    token = int32_t(uint64_t(state) * vocabulary >> 32);
+  }
+  return tokens;
+}
+
+struct Test {
+  bool generate = false;
+  uint32_t tokens = 0;
+  uint32_t depth = 0;
+};
+
+struct Samples {
+  std::vector<double> rates;     ///< tokens/s, one per repetition
+  std::vector<double> latencies; ///< ms per token, generation only
+};
+
+Result<Samples> measure(Context &context, const Test &test, const BenchOptions &options, uint32_t vocabulary) {
+  const std::vector<int32_t> tokens = randomTokens(test.depth + test.tokens, vocabulary);
+  const std::span<const int32_t> before(tokens.data(), test.depth), timed(tokens.data() + test.depth, test.tokens);
+  Samples samples;
+  const unsigned skipped = options.noWarmup ? 0 : 1;
+  for (unsigned round = 0; round < options.repetitions + skipped; ++round) {
+    if (round == 0 || test.depth == 0)
+      NINFER_RETURN_IF_ERROR(context.truncate(0));
+    if (context.position() > test.depth)
+      NINFER_RETURN_IF_ERROR(context.truncate(test.depth));
+    if (context.position() < test.depth)
+      NINFER_RETURN_IF_ERROR(context.submit(before));
+    const uint64_t start = nowNs();
+    if (test.generate) {
+      uint64_t last = start;
+      for (size_t i = 0; i < timed.size(); ++i) {
+        NINFER_RETURN_IF_ERROR(context.submit(timed.subspan(i, 1)));
+        const uint64_t now = nowNs();
+        if (round >= skipped)
+          samples.latencies.push_back(double(now - last) / 1e6);
+        last = now;
+      }
+    } else {
+      NINFER_RETURN_IF_ERROR(context.submit(timed));
+    }
+    if (round >= skipped)
+      samples.rates.push_back(double(test.tokens) * 1e9 / double(nowNs() - start));
+  }
+  return samples;
+}
+
+Row toRow(const Test &test, const Samples &samples, const Engine &engine, unsigned threads) {
+  const ninfer_engine_info info = engine.info();
+  const double median = quantile(samples.rates, 0.5);
+  Row row;
+  row["model"] = info.public_name;
+  row["target"] = info.target;
+  row["size MiB"] = double(info.weights_bytes) / 1048576.0;
+  row["threads"] = threads;
+  row["test"] = (test.generate ? "tg" : "pp") + std::to_string(test.tokens) +
+                (test.depth ? " @ d" + std::to_string(test.depth) : std::string());
+  row["t/s"] = median;
+  row["t/s p10"] = quantile(samples.rates, 0.1);
+  row["t/s p90"] = quantile(samples.rates, 0.9);
+  row["ms p50"] = test.generate ? Row(quantile(samples.latencies, 0.5)) : Row();
+  row["ms p95"] = test.generate ? Row(quantile(samples.latencies, 0.95)) : Row();
+  row["ms p99"] = test.generate ? Row(quantile(samples.latencies, 0.99)) : Row();
+  // States are read up to the position, which grows from depth to depth + tokens.
+  const double filled = (double(test.depth) + double(test.tokens) / 2) / double(info.max_context);
+  const double bytes = double(info.read_bytes_per_token) + filled * double(info.state_read_bytes_per_token);
+  row["GB/s"] = test.generate ? Row(bytes * median / 1e9) : Row();
+  row["runs"] = samples.rates.size();
+  return row;
+}
+
+Result<std::vector<Row>> benchSpeed(const BenchOptions &options) {
+  std::vector<Test> tests;
+  for (uint32_t depth : options.depths) {
+    for (uint32_t tokens : options.prompts)
+      if (tokens)
+        tests.push_back({false, tokens, depth});
+    for (uint32_t tokens : options.generates)
+      if (tokens)
+        tests.push_back({true, tokens, depth});
+  }
+  NINFER_ASSIGN_OR_RETURN(Engine engine, Engine::open(options.common));
+  const ninfer_engine_info info = engine.info();
+  for (const Test &test : tests)
+    if (uint64_t(test.depth) + test.tokens > info.max_context)
+      return makeError(ErrorKind::Usage, "NB0652",
+                       "context overflow: the test needs " + std::to_string(uint64_t(test.depth) + test.tokens) +
+                           " positions, the plan has " + std::to_string(info.max_context));
+  std::vector<Row> rows;
+  for (unsigned threads : options.threads) {
+    CommonOptions common = options.common;
+    common.threads = threads;
+    NINFER_ASSIGN_OR_RETURN(const ninfer_ledger ledger, engine.ledger(common));
+    NINFER_ASSIGN_OR_RETURN(Context context, Context::create(engine, common));
+    for (const Test &test : tests) {
+      NINFER_ASSIGN_OR_RETURN(const Samples samples, measure(context, test, options, info.vocab_size));
+      rows.push_back(toRow(test, samples, engine, ledger.threads));
+    }
+    if (options.common.stats)
+      printStats(engine, common, context, 0);
+    if (options.common.profile)
+      printProfile(context);
+  }
+  return rows;
+}
+
+/// Opens everything `repetitions` times in this process: files are warm after the first.
+Result<std::vector<Row>> benchStartup(const BenchOptions &options) {
+  const char *const steps[] = {"open and verify plan", "open and map weights", "map code", "create context",
+                               "first token", "all"};
+  std::vector<std::vector<double>> samples(std::size(steps));
+  for (unsigned round = 0; round < options.repetitions; ++round) {
+    const uint64_t start = nowNs();
+    NINFER_ASSIGN_OR_RETURN(Engine engine, Engine::open(options.common));
+    const uint64_t opened = nowNs();
+    NINFER_ASSIGN_OR_RETURN(Context context, Context::create(engine, options.common));
+    const uint64_t created = nowNs();
+    const int32_t token = 0;
+    NINFER_RETURN_IF_ERROR(context.submit({&token, 1}));
+    const uint64_t done = nowNs();
+    const ninfer_engine_info info = engine.info();
+    const uint64_t times[] = {info.plan_ns,   info.weights_ns, info.code_ns, created - opened,
+                              done - created, done - start};
+    for (size_t i = 0; i < std::size(times); ++i)
+      samples[i].push_back(double(times[i]) / 1e6);
+  }
+  std::vector<Row> rows;
+  for (size_t i = 0; i < std::size(steps); ++i) {
+    Row row;
+    row["startup"] = steps[i];
+    row["ms"] = quantile(samples[i], 0.5);
+    row["ms min"] = quantile(samples[i], 0);
+    row["ms max"] = quantile(samples[i], 1);
+    row["runs"] = options.repetitions;
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+} // namespace
+
+int benchCommand(int argc, char **argv) {
+  BenchOptions options;
+  CLI::App app("Measure prompt processing (pp), token generation (tg), or startup.", "ninfer-exec bench");
+  addCommonOptions(app, options.common);
+  app.remove_option(app.get_option("--threads"));
+  const auto list = [&](const char *names, auto &values, const char *text) {
+    app.add_option(names, values, text)->type_name("N,...")->delimiter(',');
+  };
+  list("-t,--threads", options.threads, "Thread counts (default: every CPU this process may use)");
+  list("-p,--n-prompt", options.prompts, "Prompt lengths (default 512; 0: none)");
+  list("-n,--n-gen", options.generates, "Numbers of generated tokens (default 128; 0: none)");
+  list("-d,--n-depth", options.depths, "Tokens already in the context (default 0)");
+  app.add_option("-r,--repetitions", options.repetitions, "Repetitions of every test (default 5)")
+      ->type_name("N")
+      ->check(CLI::Range(1u, 1000000u));
+  app.add_flag("--no-warmup", options.noWarmup, "Do not run every test once before measuring");
+  app.add_flag("--startup", options.startup, "Measure opening the plan up to the first token instead");
+  app.add_option("-o,--output", options.format, "table, md, csv, json, jsonl")
+      ->type_name("FORMAT")
+      ->check(CLI::IsMember(reportFormatNames()));
+  if (int code = parse(app, argc, argv); code >= 0)
+    return code;
+  auto rows = options.startup ? benchStartup(options) : benchSpeed(options);
+  if (!rows.ok())
+    return report(rows.error());
+  Output output;
+  return report(output.write(renderReport(*rows, reportFormat(options.format))));
+}
+
+} // namespace ninfer::exec

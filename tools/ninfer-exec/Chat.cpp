@@ -1,0 +1,181 @@
+// ninfer-exec chat PLAN: a conversation through the model's own chat template. The part of the conversation
+// that is already in the context is kept; only what differs is evaluated again.
+#include "tools/ninfer-exec/Options.h"
+
+#include "support/Utf8.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <iostream>
+#include <unistd.h>
+
+namespace ninfer::exec {
+
+namespace {
+
+struct ChatOptions {
+  CommonOptions common;
+  GenerateOptions generate;
+  std::string system, prompt;
+  bool noThink = false;
+};
+
+class Chat {
+public:
+  Chat(const ChatOptions &options, const ninfer_engine_info &info, const TextModel &text, const Tokenizer &tokenizer,
+       const ChatTemplate &chatTemplate, Context &context)
+      : options_(options), info_(info), text_(text), tokenizer_(tokenizer), template_(chatTemplate),
+        context_(context) {
+    if (options.noThink)
+      extra_["enable_thinking"] = false;
+    clear();
+  }
+
+  void clear() {
+    messages_.clear();
+    if (!options_.system.empty())
+      messages_.push_back({"system", options_.system});
+  }
+
+  /// One exchange. A failed one leaves the conversation as it was before.
+  Result<StopReason> ask(const std::string &question, Output &output) {
+    const size_t before = messages_.size();
+    messages_.push_back({"user", question});
+    auto answered = answer(output);
+    if (!answered.ok())
+      messages_.resize(before);
+    return answered;
+  }
+
+  uint64_t firstTokenNs() const { return firstTokenNs_; }
+
+private:
+  Result<StopReason> answer(Output &output) {
+    NINFER_ASSIGN_OR_RETURN(std::string prompt, template_.render(messages_, true, extra_));
+    EncodeOptions encode;
+    encode.addSpecial = false;
+    NINFER_ASSIGN_OR_RETURN(std::vector<int32_t> tokens, tokenizer_.encode(prompt, encode));
+    NINFER_RETURN_IF_ERROR(checkLength(info_, tokens.size(), options_.generate));
+    // At least the last token is evaluated again: its logits begin the answer.
+    const auto differs = std::mismatch(history_.begin(), history_.end(), tokens.begin(), tokens.end());
+    const size_t kept = std::min(size_t(differs.second - tokens.begin()), tokens.size() - 1);
+    NINFER_RETURN_IF_ERROR(context_.truncate(uint32_t(kept)));
+    history_.resize(kept);
+    Status submitted = context_.submit(std::span(tokens).subspan(kept));
+    history_ = tokens;
+    history_.resize(context_.position());
+    if (!submitted.ok()) {
+      if (submitted.error().kind == ErrorKind::Interrupted) {
+        messages_.pop_back();
+        return StopReason::Interrupted;
+      }
+      return submitted;
+    }
+    NINFER_ASSIGN_OR_RETURN(Generated generated, generate(context_, info_, text_, tokens, options_.generate, output));
+    if (firstTokenNs_ == 0)
+      firstTokenNs_ = generated.firstTokenNs;
+    history_.insert(history_.end(), generated.tokens.begin(), generated.tokens.end());
+    history_.resize(context_.position());
+    NINFER_RETURN_IF_ERROR(output.write("\n"));
+    messages_.push_back({"assistant", generated.text});
+    return generated.reason;
+  }
+
+  const ChatOptions &options_;
+  const ninfer_engine_info &info_;
+  const TextModel &text_;
+  const Tokenizer &tokenizer_;
+  const ChatTemplate &template_;
+  Context &context_;
+  Json extra_ = Json::object();
+  std::vector<ChatMessage> messages_;
+  std::vector<int32_t> history_; ///< tokens whose states are in the context
+  uint64_t firstTokenNs_ = 0;
+};
+
+/// Reads lines until the end of the input. A failed exchange ends a script and is only reported to a person.
+Result<int> converse(Chat &chat, Output &output) {
+  const bool person = isatty(STDIN_FILENO);
+  if (person)
+    std::fputs("Ctrl-D ends, Ctrl-C stops an answer, /clear forgets the conversation\n", stderr);
+  std::string line;
+  for (;;) {
+    if (person)
+      std::fputs("> ", stderr);
+    if (!std::getline(std::cin, line))
+      return interrupted() ? int(ErrorKind::Interrupted) : 0;
+    if (line.empty())
+      continue;
+    if (line == "/exit" || line == "/quit")
+      return 0;
+    if (line == "/clear") {
+      chat.clear();
+      continue;
+    }
+    auto reason = findInvalidUtf8(line)
+                      ? Result<StopReason>(makeError(ErrorKind::Usage, "NB0664", "the message is not valid UTF-8"))
+                      : chat.ask(line, output);
+    if (!reason.ok()) {
+      const int code = report(reason.error());
+      if (!person)
+        return code;
+      continue;
+    }
+    if (*reason == StopReason::ContextFull)
+      std::fputs("note: stopped: the context of the plan is full; /clear forgets the conversation\n", stderr);
+    if (*reason == StopReason::OutputClosed)
+      return 0;
+    if (*reason == StopReason::Interrupted) {
+      if (!person)
+        return int(ErrorKind::Interrupted);
+      std::fputs("\n", stderr);
+      clearInterrupt();
+    }
+  }
+}
+
+Result<int> run(const ChatOptions &options) {
+  NINFER_ASSIGN_OR_RETURN(Engine engine, Engine::open(options.common));
+  NINFER_ASSIGN_OR_RETURN(TextModel text, TextModel::load(engine));
+  NINFER_ASSIGN_OR_RETURN(const Tokenizer *tokenizer, text.tokenizer());
+  NINFER_ASSIGN_OR_RETURN(ChatTemplate chatTemplate, text.chatTemplate(engine));
+  NINFER_RETURN_IF_ERROR(Sampler::create(options.generate.sampling).takeStatus());
+  if (findInvalidUtf8(options.prompt) || findInvalidUtf8(options.system))
+    return makeError(ErrorKind::Usage, "NB0664", "the prompt is not valid UTF-8");
+  NINFER_ASSIGN_OR_RETURN(Context context, Context::create(engine, options.common));
+  const ninfer_engine_info info = engine.info();
+  Chat chat(options, info, text, *tokenizer, chatTemplate, context);
+  Output output;
+  int code = 0;
+  if (options.prompt.empty()) {
+    NINFER_ASSIGN_OR_RETURN(code, converse(chat, output));
+  } else {
+    NINFER_ASSIGN_OR_RETURN(const StopReason reason, chat.ask(options.prompt, output));
+    code = reason == StopReason::Interrupted ? int(ErrorKind::Interrupted) : 0;
+  }
+  if (options.common.stats)
+    printStats(engine, options.common, context, chat.firstTokenNs());
+  if (options.common.profile)
+    printProfile(context);
+  return code;
+}
+
+} // namespace
+
+int chatCommand(int argc, char **argv) {
+  ChatOptions options;
+  CLI::App app("Talk with a compiled model. Messages come from -p (one exchange) or, line by line, from standard "
+               "input.",
+               "ninfer-exec chat");
+  addCommonOptions(app, options.common);
+  addGenerateOptions(app, options.generate);
+  app.add_option("--system", options.system, "System message")->type_name("TEXT");
+  app.add_option("-p,--prompt", options.prompt, "Ask this one message and end")->type_name("TEXT");
+  app.add_flag("--no-think", options.noThink, "Set enable_thinking to false in the chat template");
+  if (int code = parse(app, argc, argv); code >= 0)
+    return code;
+  auto result = run(options);
+  return result.ok() ? *result : report(result.error());
+}
+
+} // namespace ninfer::exec

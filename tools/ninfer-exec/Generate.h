@@ -1,0 +1,42 @@
+// The generation loop that run and chat share: sample, print, submit.
+#ifndef NINFER_TOOLS_NINFER_EXEC_GENERATE_H
+#define NINFER_TOOLS_NINFER_EXEC_GENERATE_H
+
+#include "tools/ninfer-exec/Output.h"
+#include "tools/ninfer-exec/TextModel.h"
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace ninfer::exec {
+
+struct GenerateOptions {
+  int64_t maxTokens = -1; ///< -1: until a stop token or the end of the context
+  SamplingOptions sampling;
+  bool ignoreEos = false;
+  bool showSpecial = false;
+  std::vector<std::string> stops; ///< texts that end the answer; not printed
+  bool printIds = false;          ///< token ids, one per line, instead of text
+};
+
+enum class StopReason { Length, StopToken, StopText, ContextFull, Interrupted, OutputClosed };
+
+struct Generated {
+  std::vector<int32_t> tokens; ///< without the stop token
+  std::string text;            ///< as printed
+  StopReason reason = StopReason::Length;
+  uint64_t firstTokenNs = 0; ///< sinceStart() when the first token was known
+  bool pending = false;      ///< the last token was sampled but not submitted
+};
+
+/// Continues after `prompt`, which was just submitted to `context`. `tokenizer` may be null (ids only).
+Result<Generated> generate(Context &context, const ninfer_engine_info &info, const TextModel &text,
+                           std::span<const int32_t> prompt, const GenerateOptions &options, Output &output);
+
+/// Refuses a prompt that does not fit, or does not fit together with an explicit number of tokens (NB0652).
+Status checkLength(const ninfer_engine_info &info, size_t promptTokens, const GenerateOptions &options);
+
+} // namespace ninfer::exec
+
+#endif // NINFER_TOOLS_NINFER_EXEC_GENERATE_H

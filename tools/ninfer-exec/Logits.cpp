@@ -1,0 +1,158 @@
+// ninfer-exec logits PLAN: the logits of the last position, or of every one, for comparison with other
+// implementations.
+#include "tools/ninfer-exec/Options.h"
+
+#include "support/File.h"
+#include "tools/ninfer-exec/Report.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+namespace ninfer::exec {
+
+namespace {
+
+struct LogitsOptions {
+  CommonOptions common;
+  PromptOptions prompt;
+  bool each = false;
+  bool oneByOne = false;
+  int64_t top = 0;
+  std::string format = "json";
+  std::string out;
+};
+
+struct PositionLogits {
+  size_t position;
+  std::vector<float> values;
+};
+
+/// Exact decimal text of a float; JSON has no infinities or NaN, so those are strings.
+Row number(float value) {
+  if (value != value)
+    return "nan";
+  if (value - value != 0)
+    return value > 0 ? "inf" : "-inf";
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.9g", double(value));
+  return Row::parse(text);
+}
+
+std::string renderAll(const std::vector<int32_t> &tokens, const std::vector<PositionLogits> &all,
+                      const std::string &format) {
+  if (format == "raw") {
+    std::string bytes;
+    for (const PositionLogits &logits : all)
+      bytes.append(reinterpret_cast<const char *>(logits.values.data()), logits.values.size() * sizeof(float));
+    return bytes;
+  }
+  if (format == "csv") {
+    std::string text = "position,token,logit\n";
+    char line[64];
+    for (const PositionLogits &logits : all)
+      for (size_t i = 0; i < logits.values.size(); ++i) {
+        std::snprintf(line, sizeof(line), "%zu,%zu,%.9g\n", logits.position, i, double(logits.values[i]));
+        text += line;
+      }
+    return text;
+  }
+  Row root;
+  root["tokens"] = tokens;
+  root["positions"] = Row::array();
+  for (const PositionLogits &logits : all) {
+    Row entry;
+    entry["position"] = logits.position;
+    entry["logits"] = Row::array();
+    for (float value : logits.values)
+      entry["logits"].push_back(number(value));
+    root["positions"].push_back(std::move(entry));
+  }
+  return root.dump() + "\n";
+}
+
+std::string renderTop(const std::vector<PositionLogits> &all, int64_t top, const TextModel &text,
+                      const std::string &format) {
+  std::vector<Row> rows;
+  for (const PositionLogits &logits : all) {
+    std::vector<int32_t> order(logits.values.size());
+    std::iota(order.begin(), order.end(), 0);
+    const size_t count = std::min(size_t(top), order.size());
+    std::partial_sort(order.begin(), order.begin() + ptrdiff_t(count), order.end(), [&](int32_t a, int32_t b) {
+      return logits.values[size_t(a)] != logits.values[size_t(b)] ? logits.values[size_t(a)] > logits.values[size_t(b)]
+                                                                  : a < b;
+    });
+    for (size_t i = 0; i < count; ++i) {
+      Row row;
+      row["position"] = logits.position;
+      row["rank"] = i + 1;
+      row["token"] = order[i];
+      row["logit"] = number(logits.values[size_t(order[i])]);
+      row["text"] = text.hasTokenizer() ? Row((*text.tokenizer())->decode(std::span(&order[i], 1), false)) : Row();
+      rows.push_back(std::move(row));
+    }
+  }
+  return renderReport(rows, reportFormat(format));
+}
+
+Result<int> run(const LogitsOptions &options) {
+  const std::vector<std::string> full = {"json", "csv", "raw"};
+  const auto &allowed = options.top ? reportFormatNames() : full;
+  if (std::find(allowed.begin(), allowed.end(), options.format) == allowed.end())
+    return makeError(ErrorKind::Usage, "NB0900",
+                     "-o " + options.format + (options.top ? " does not go with --top" : " needs --top") +
+                         "; all logits are written as json, csv or raw");
+  NINFER_ASSIGN_OR_RETURN(Engine engine, Engine::open(options.common));
+  NINFER_ASSIGN_OR_RETURN(TextModel text, TextModel::load(engine));
+  NINFER_ASSIGN_OR_RETURN(std::vector<int32_t> tokens, readPrompt(options.prompt, text));
+  NINFER_RETURN_IF_ERROR(checkLength(engine.info(), tokens.size(), {}));
+  NINFER_ASSIGN_OR_RETURN(Context context, Context::create(engine, options.common));
+
+  std::vector<PositionLogits> all;
+  const size_t step = options.each || options.oneByOne ? 1 : tokens.size();
+  for (size_t done = 0; done < tokens.size(); done += step) {
+    NINFER_RETURN_IF_ERROR(context.submit(std::span(tokens).subspan(done, step)));
+    if (!options.each && done + step < tokens.size())
+      continue;
+    NINFER_ASSIGN_OR_RETURN(std::span<const float> logits, context.logits());
+    all.push_back({done + step - 1, {logits.begin(), logits.end()}});
+  }
+  const std::string bytes = options.top ? renderTop(all, options.top, text, options.format)
+                                        : renderAll(tokens, all, options.format);
+  if (options.out.empty()) {
+    Output output;
+    NINFER_RETURN_IF_ERROR(output.write(bytes));
+  } else {
+    NINFER_RETURN_IF_ERROR(writeFileAtomically(options.out, std::as_bytes(std::span(bytes.data(), bytes.size()))));
+  }
+  if (options.common.stats)
+    printStats(engine, options.common, context, 0);
+  if (options.common.profile)
+    printProfile(context);
+  return 0;
+}
+
+} // namespace
+
+int logitsCommand(int argc, char **argv) {
+  LogitsOptions options;
+  CLI::App app("Print the logits after a prompt.", "ninfer-exec logits");
+  addCommonOptions(app, options.common);
+  addPromptOptions(app, options.prompt);
+  app.add_flag("--each", options.each, "Logits of every position, evaluated one token at a time");
+  app.add_flag("--one-by-one", options.oneByOne, "Evaluate through the decode phase only");
+  app.add_option("--top", options.top, "Print the K largest logits with their texts instead of all")
+      ->type_name("K")
+      ->check(CLI::Range(int64_t(1), int64_t(1) << 31));
+  app.add_option("-o,--output", options.format,
+                 "json, csv, raw (float32, little-endian, position by position); with --top: table, md, csv, json, "
+                 "jsonl")
+      ->type_name("FORMAT");
+  app.add_option("--out", options.out, "Write to this file instead of stdout")->type_name("FILE");
+  if (int code = parse(app, argc, argv); code >= 0)
+    return code;
+  auto result = run(options);
+  return result.ok() ? *result : report(result.error());
+}
+
+} // namespace ninfer::exec

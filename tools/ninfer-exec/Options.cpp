@@ -1,0 +1,92 @@
+#include "tools/ninfer-exec/Options.h"
+
+#include <cstdio>
+
+namespace ninfer::exec {
+
+void addCommonOptions(CLI::App &app, CommonOptions &options) {
+  app.add_option("plan", options.plan, "Plan file written by ninfer-build")->required()->type_name("PLAN");
+  app.add_option("-m,--weights", options.weights,
+                 "Artifact with the weights (default: the name stored in the plan, beside the plan)")
+      ->type_name("FILE");
+  app.add_option("--target", options.target,
+                 "Target of the plan to run, by name or executor (default: the first one this machine supports)")
+      ->type_name("NAME");
+  app.add_option("-t,--threads", options.threads, "Threads (default: every CPU this process may use)")
+      ->type_name("N")
+      ->check(CLI::Range(1u, 1024u));
+  app.add_flag("--no-pin", options.noPin, "Do not pin each thread to one CPU");
+  app.add_option("--preload", options.preload, "Read the weights ahead: auto, always, never")
+      ->type_name("WHEN")
+      ->check(CLI::IsMember({"auto", "always", "never"}));
+  app.add_option("--code-mapping", options.codeMapping,
+                 "Map machine code from the plan file (direct), a memory file (memory), or whichever works (auto)")
+      ->type_name("HOW")
+      ->check(CLI::IsMember({"auto", "direct", "memory"}));
+  app.add_option("--memory-limit", options.memoryLimit,
+                 "Refuse to run when the context needs more bytes than this (suffixes kb, mb, gb)")
+      ->type_name("BYTES")
+      ->transform(CLI::AsSizeValue(false));
+  app.add_option("--spin-us", options.spinUs, "Microseconds an idle thread spins before it sleeps")->type_name("N");
+  app.add_flag("--stats", options.stats, "Print startup, speed, and the memory ledger beside the peak RSS");
+  app.add_flag("--profile", options.profile, "Time every launch and print the sums per kernel");
+}
+
+void addPromptOptions(CLI::App &app, PromptOptions &options) {
+  app.add_option_function<std::string>(
+         "-p,--prompt",
+         [&options](const std::string &text) {
+           options.text = text;
+           options.hasText = true;
+         },
+         "Prompt text (default: -f, --tokens or standard input)")
+      ->type_name("TEXT");
+  app.add_option("-f,--file", options.file, "File with the prompt text")->type_name("FILE");
+  app.add_option("--tokens", options.tokens, "Prompt as token ids: 1,2,3 or @FILE")->type_name("LIST");
+  app.add_flag("--no-special", options.noSpecial, "Do not add the tokenizer's begin and end tokens to a text");
+}
+
+void addGenerateOptions(CLI::App &app, GenerateOptions &options) {
+  SamplingOptions &sampling = options.sampling;
+  app.add_option("-n,--n-predict", options.maxTokens,
+                 "Tokens to generate; -1: until a stop token or the end of the context")
+      ->type_name("N")
+      ->check(CLI::Range(int64_t(-1), int64_t(1) << 31));
+  app.add_option("--temp", sampling.temperature, "Temperature; 0 takes the most likely token (default 0)")
+      ->type_name("X");
+  app.add_option("--top-k", sampling.topK, "Draw from the K most likely tokens; 0: all")->type_name("K");
+  app.add_option("--top-p", sampling.topP, "Draw from the smallest set of this total probability")->type_name("X");
+  app.add_option("--min-p", sampling.minP, "Leave out tokens less likely than X times the most likely one")
+      ->type_name("X");
+  app.add_option("--repeat-penalty", sampling.repetitionPenalty, "Divide logits of seen tokens by X")->type_name("X");
+  app.add_option("--presence-penalty", sampling.presencePenalty, "Subtract X from logits of seen tokens")
+      ->type_name("X");
+  app.add_option("--frequency-penalty", sampling.frequencyPenalty, "Subtract X per occurrence of a token")
+      ->type_name("X");
+  app.add_option("-s,--seed", sampling.seed, "Seed of the draws (default 0; same seed, same answer)")->type_name("N");
+  app.add_flag("--ignore-eos", options.ignoreEos, "Do not end at stop tokens");
+  app.add_flag("--special", options.showSpecial, "Print special tokens");
+  app.add_option("--stop", options.stops, "End the answer before this text (repeatable)")
+      ->type_name("TEXT")
+      ->take_all();
+}
+
+int parse(CLI::App &app, int argc, char **argv) {
+  app.set_version_flag("--version", "ninfer-exec " NINFER_VERSION);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError &error) {
+    if (error.get_exit_code() == 0)
+      return app.exit(error);
+    std::string message = error.what();
+    for (char &c : message)
+      if (c == '\n')
+        c = ' ';
+    Status status = makeError(ErrorKind::Usage, "NB0900", message);
+    status.help("see " + app.get_name() + " --help");
+    return report(std::move(status));
+  }
+  return -1;
+}
+
+} // namespace ninfer::exec

@@ -1,0 +1,128 @@
+#include "tools/ninfer-exec/Output.h"
+
+#include "runtime/loader/Machine.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <map>
+#include <tuple>
+#include <unistd.h>
+#include <vector>
+
+namespace ninfer::exec {
+
+namespace {
+
+uint64_t gStart = 0;
+uint64_t gStartResident = 0;
+
+double ms(uint64_t ns) { return double(ns) / 1e6; }
+double perSecond(uint64_t count, uint64_t ns) { return ns ? double(count) * 1e9 / double(ns) : 0; }
+
+} // namespace
+
+Status Output::write(std::string_view text) {
+  while (!text.empty() && !closed_) {
+    const ssize_t count = ::write(STDOUT_FILENO, text.data(), text.size());
+    if (count >= 0)
+      text.remove_prefix(size_t(count));
+    else if (errno == EPIPE)
+      closed_ = true;
+    else if (errno != EINTR)
+      return makeError(ErrorKind::Failed, "NB0906", std::string("cannot write to stdout: ") + std::strerror(errno));
+  }
+  return {};
+}
+
+int report(const Error &error) {
+  std::fputs(error.render().c_str(), stderr);
+  return int(error.kind);
+}
+
+int report(Status status) { return status.ok() ? 0 : report(status.error()); }
+
+void markStart() {
+  gStart = nowNs();
+  gStartResident = currentResidentBytes();
+}
+
+uint64_t sinceStart() { return nowNs() - gStart; }
+
+std::string formatBytes(uint64_t bytes) {
+  char text[32];
+  if (bytes >= uint64_t(1) << 30)
+    std::snprintf(text, sizeof(text), "%.2f GiB", double(bytes) / double(1 << 30));
+  else if (bytes >= 1 << 20)
+    std::snprintf(text, sizeof(text), "%.1f MiB", double(bytes) / double(1 << 20));
+  else
+    std::snprintf(text, sizeof(text), "%.1f KiB", double(bytes) / 1024);
+  return text;
+}
+
+void printStats(const Engine &engine, const CommonOptions &options, const Context &context, uint64_t firstTokenNs) {
+  const ninfer_engine_info info = engine.info();
+  const ninfer_stats stats = context.stats();
+  auto ledger = engine.ledger(options);
+  if (!ledger.ok()) {
+    report(ledger.error());
+    return;
+  }
+  std::fprintf(stderr, "\n%s, %s, %u layers, target %s on %s, %u threads, code %s\n", info.public_name,
+               info.architecture, info.layers, info.target, info.machine, ledger->threads, info.code_mapped);
+  std::fprintf(stderr, "startup     plan %.2f ms, weights %.2f ms, code %.2f ms, context %.2f ms", ms(info.plan_ns),
+               ms(info.weights_ns), ms(info.code_ns), ms(stats.setup_ns));
+  if (firstTokenNs)
+    std::fprintf(stderr, ", first token at %.1f ms", ms(firstTokenNs));
+  std::fprintf(stderr, "\nprefill     %llu tokens in %.1f ms, %.1f tokens/s\n", (unsigned long long)stats.prefill_tokens,
+               ms(stats.prefill_ns), perSecond(stats.prefill_tokens, stats.prefill_ns));
+  std::fprintf(stderr, "decode      %llu tokens in %.1f ms, %.1f tokens/s\n", (unsigned long long)stats.decode_tokens,
+               ms(stats.decode_ns), perSecond(stats.decode_tokens, stats.decode_ns));
+  std::fprintf(stderr,
+               "ledger      %s: weights %s, plan %s, code %s, states %s, activations %s, scratch %s, other %s\n",
+               formatBytes(ledger->total_bytes).c_str(), formatBytes(ledger->weights_bytes).c_str(),
+               formatBytes(ledger->plan_bytes).c_str(), formatBytes(ledger->code_bytes).c_str(),
+               formatBytes(ledger->state_bytes).c_str(), formatBytes(ledger->arena_bytes).c_str(),
+               formatBytes(ledger->scratch_bytes).c_str(), formatBytes(ledger->host_bytes).c_str());
+  const uint64_t peak = peakResidentBytes();
+  std::fprintf(stderr, "peak RSS    %s, of which %s before anything was opened\n", formatBytes(peak).c_str(),
+               formatBytes(gStartResident).c_str());
+}
+
+void printProfile(const Context &context) {
+  struct Sum {
+    uint64_t launches = 0, calls = 0, ns = 0, bytes = 0, flops = 0;
+  };
+  std::map<std::tuple<std::string, std::string>, Sum> sums;
+  std::map<std::string, uint64_t> totals;
+  for (const ninfer_profile_entry &entry : context.profile()) {
+    if (entry.calls == 0)
+      continue;
+    Sum &sum = sums[{entry.phase, entry.kernel}];
+    ++sum.launches;
+    sum.calls += entry.calls;
+    sum.ns += entry.ns;
+    sum.bytes += entry.bytes_read;
+    sum.flops += entry.flops;
+    totals[entry.phase] += entry.ns;
+  }
+  std::vector<std::pair<std::tuple<std::string, std::string>, Sum>> rows(sums.begin(), sums.end());
+  std::sort(rows.begin(), rows.end(), [](const auto &a, const auto &b) {
+    const auto &[phaseA, kernelA] = a.first;
+    const auto &[phaseB, kernelB] = b.first;
+    return std::tuple(phaseA, b.second.ns, kernelA) < std::tuple(phaseB, a.second.ns, kernelB);
+  });
+  std::fprintf(stderr, "\n%-14s %8s %8s %10s %7s %8s %9s  %s\n", "phase", "launches", "calls", "ms", "share", "GB/s",
+               "GFLOP/s", "kernel");
+  for (const auto &[key, sum] : rows) {
+    const auto &[phase, kernel] = key;
+    const double ns = double(std::max<uint64_t>(sum.ns, 1));
+    std::fprintf(stderr, "%-14s %8llu %8llu %10.3f %6.1f%% %8.2f %9.2f  %s\n", phase.c_str(),
+                 (unsigned long long)sum.launches, (unsigned long long)sum.calls, ms(sum.ns),
+                 100.0 * double(sum.ns) / double(std::max<uint64_t>(totals[phase], 1)), double(sum.bytes) / ns,
+                 double(sum.flops) / ns, kernel.c_str());
+  }
+}
+
+} // namespace ninfer::exec

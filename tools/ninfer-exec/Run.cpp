@@ -1,0 +1,93 @@
+// ninfer-exec PLAN: continues a prompt and streams the text to stdout.
+#include "tools/ninfer-exec/Options.h"
+
+#include <cstdio>
+
+namespace ninfer::exec {
+
+namespace {
+
+struct RunOptions {
+  CommonOptions common;
+  PromptOptions prompt;
+  GenerateOptions generate;
+  bool echo = false;
+};
+
+/// What stderr says about the end of the answer, or null when it needs no word.
+const char *noteFor(StopReason reason) {
+  switch (reason) {
+  case StopReason::ContextFull:
+    return "stopped: the context of the plan is full";
+  case StopReason::Interrupted:
+    return "interrupted";
+  case StopReason::OutputClosed:
+    return "stopped: stdout was closed";
+  case StopReason::Length:
+  case StopReason::StopToken:
+  case StopReason::StopText:
+    break;
+  }
+  return nullptr;
+}
+
+Result<int> run(RunOptions &options) {
+  NINFER_ASSIGN_OR_RETURN(Engine engine, Engine::open(options.common));
+  NINFER_ASSIGN_OR_RETURN(TextModel text, TextModel::load(engine));
+  NINFER_ASSIGN_OR_RETURN(std::vector<int32_t> prompt, readPrompt(options.prompt, text));
+  if (!text.hasTokenizer())
+    options.generate.printIds = true;
+  const ninfer_engine_info info = engine.info();
+  NINFER_RETURN_IF_ERROR(checkLength(info, prompt.size(), options.generate));
+  NINFER_RETURN_IF_ERROR(Sampler::create(options.generate.sampling).takeStatus());
+  NINFER_ASSIGN_OR_RETURN(Context context, Context::create(engine, options.common));
+
+  Output output;
+  if (options.echo && !options.generate.printIds) {
+    NINFER_ASSIGN_OR_RETURN(const Tokenizer *tokenizer, text.tokenizer());
+    NINFER_RETURN_IF_ERROR(output.write(tokenizer->decode(prompt, !options.generate.showSpecial)));
+  }
+  uint64_t firstTokenNs = 0;
+  StopReason reason = StopReason::Length;
+  Status submitted = interrupted() ? Status(makeError(ErrorKind::Interrupted, "NB0653", "cancelled"))
+                                   : context.submit(prompt);
+  if (submitted.ok()) {
+    NINFER_ASSIGN_OR_RETURN(Generated generated,
+                            generate(context, info, text, prompt, options.generate, output));
+    firstTokenNs = generated.firstTokenNs;
+    reason = generated.reason;
+    if (!options.generate.printIds && !generated.text.empty() && generated.text.back() != '\n')
+      NINFER_RETURN_IF_ERROR(output.write("\n"));
+  } else if (submitted.error().kind == ErrorKind::Interrupted) {
+    reason = StopReason::Interrupted;
+  } else {
+    return submitted;
+  }
+  if (const char *note = noteFor(reason))
+    std::fprintf(stderr, "note: %s\n", note);
+  if (options.common.stats)
+    printStats(engine, options.common, context, firstTokenNs);
+  if (options.common.profile)
+    printProfile(context);
+  return reason == StopReason::Interrupted ? int(ErrorKind::Interrupted) : 0;
+}
+
+} // namespace
+
+int runCommand(int argc, char **argv) {
+  RunOptions options;
+  CLI::App app("Continue a prompt with a compiled model.\n"
+               "Other commands: ninfer-exec chat|bench|logits PLAN (each has --help).",
+               "ninfer-exec");
+  addCommonOptions(app, options.common);
+  addPromptOptions(app, options.prompt);
+  addGenerateOptions(app, options.generate);
+  app.add_flag("--echo", options.echo, "Print the prompt before the answer");
+  app.add_flag("--ids", options.generate.printIds, "Print token ids, one per line, instead of text");
+  if (int code = parse(app, argc, argv); code >= 0)
+    return code;
+  auto result = run(options);
+  return result.ok() ? *result : report(result.error());
+}
+
+} // namespace ninfer::exec

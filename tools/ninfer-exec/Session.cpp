@@ -1,0 +1,179 @@
+#include "tools/ninfer-exec/Session.h"
+
+#include <atomic>
+#include <csignal>
+#include <cstdio>
+#include <sstream>
+
+namespace ninfer::exec {
+
+namespace {
+
+std::atomic<bool> gInterrupted{false};
+std::atomic<ninfer_context *> gActive{nullptr};
+
+extern "C" void onInterrupt(int) {
+  gInterrupted.store(true);
+  if (ninfer_context *context = gActive.load())
+    ninfer_context_cancel(context);
+}
+
+void armInterrupt() {
+  struct sigaction action = {};
+  action.sa_handler = onInterrupt;
+  action.sa_flags = SA_RESETHAND; // the second one has the default effect
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+}
+
+void logToStderr(void *, ninfer_log_level level, const char *text, size_t bytes) {
+  std::fprintf(stderr, "%s: %.*s\n", level == NINFER_LOG_WARNING ? "warning" : "note", int(bytes), text);
+}
+
+/// Takes over `error`.
+Error takeError(ninfer_error *error) {
+  Error result;
+  result.kind = ErrorKind(ninfer_error_status(error));
+  result.code = ninfer_error_code(error);
+  result.message = ninfer_error_message(error);
+  std::istringstream lines(ninfer_error_text(error));
+  for (std::string line; std::getline(lines, line);) {
+    if (line.rfind("  note: ", 0) == 0)
+      result.notes.push_back(line.substr(8));
+    else if (line.rfind("  help: ", 0) == 0)
+      result.help.push_back(line.substr(8));
+  }
+  ninfer_error_release(error);
+  return result;
+}
+
+Status statusOf(ninfer_status status, ninfer_error *error) {
+  if (status == NINFER_OK)
+    return {};
+  if (error)
+    return takeError(error);
+  return makeError(ErrorKind(status), "NB0699", "the runtime failed without a message");
+}
+
+ninfer_context_options contextOptions(const CommonOptions &options) {
+  ninfer_context_options result = {};
+  result.struct_size = sizeof(result);
+  result.threads = options.threads;
+  result.no_pin = options.noPin;
+  result.memory_limit = options.memoryLimit;
+  result.profile = options.profile;
+  result.spin_us = options.spinUs;
+  return result;
+}
+
+} // namespace
+
+void installSignalHandlers() {
+  armInterrupt();
+  std::signal(SIGPIPE, SIG_IGN);
+}
+
+bool interrupted() { return gInterrupted.load(); }
+
+void clearInterrupt() {
+  gInterrupted.store(false);
+  armInterrupt();
+}
+
+Result<Engine> Engine::open(const CommonOptions &options) {
+  ninfer_open_options open = {};
+  open.struct_size = sizeof(open);
+  open.plan_path = options.plan.c_str();
+  open.weights_path = options.weights.empty() ? nullptr : options.weights.c_str();
+  open.target = options.target.empty() ? nullptr : options.target.c_str();
+  open.log = logToStderr;
+  open.preload = options.preload == "always"  ? NINFER_PRELOAD_ALWAYS
+                 : options.preload == "never" ? NINFER_PRELOAD_NEVER
+                                              : NINFER_PRELOAD_AUTO;
+  open.code_mapping = options.codeMapping == "direct"   ? NINFER_CODE_DIRECT
+                      : options.codeMapping == "memory" ? NINFER_CODE_MEMORY
+                                                        : NINFER_CODE_AUTO;
+  ninfer_engine *handle = nullptr;
+  ninfer_error *error = nullptr;
+  NINFER_RETURN_IF_ERROR(statusOf(ninfer_engine_open(&open, &handle, &error), error));
+  Engine engine;
+  engine.handle_.reset(handle);
+  return engine;
+}
+
+ninfer_engine_info Engine::info() const {
+  ninfer_engine_info info = {};
+  info.struct_size = sizeof(info);
+  (void)ninfer_engine_get_info(handle_.get(), &info, nullptr);
+  return info;
+}
+
+Result<ninfer_ledger> Engine::ledger(const CommonOptions &options) const {
+  const ninfer_context_options given = contextOptions(options);
+  ninfer_ledger ledger = {};
+  ledger.struct_size = sizeof(ledger);
+  ninfer_error *error = nullptr;
+  NINFER_RETURN_IF_ERROR(statusOf(ninfer_engine_get_ledger(handle_.get(), &given, &ledger, &error), error));
+  return ledger;
+}
+
+Result<std::string_view> Engine::resource(const char *role) const {
+  const void *data = nullptr;
+  size_t bytes = 0;
+  ninfer_error *error = nullptr;
+  NINFER_RETURN_IF_ERROR(statusOf(ninfer_engine_get_resource(handle_.get(), role, &data, &bytes, &error), error));
+  return std::string_view(static_cast<const char *>(data), bytes);
+}
+
+Result<Context> Context::create(const Engine &engine, const CommonOptions &options) {
+  const ninfer_context_options given = contextOptions(options);
+  ninfer_context *handle = nullptr;
+  ninfer_error *error = nullptr;
+  NINFER_RETURN_IF_ERROR(statusOf(ninfer_context_create(engine.handle(), &given, &handle, &error), error));
+  Context context;
+  context.handle_.reset(handle);
+  gActive.store(handle);
+  return context;
+}
+
+void Context::Release::operator()(ninfer_context *context) const {
+  ninfer_context *active = context;
+  gActive.compare_exchange_strong(active, nullptr);
+  ninfer_context_release(context);
+}
+
+Status Context::submit(std::span<const int32_t> tokens) {
+  ninfer_error *error = nullptr;
+  return statusOf(ninfer_context_submit(handle_.get(), tokens.data(), tokens.size(), &error), error);
+}
+
+Result<std::span<const float>> Context::logits() const {
+  const float *values = nullptr;
+  size_t count = 0;
+  ninfer_error *error = nullptr;
+  NINFER_RETURN_IF_ERROR(statusOf(ninfer_context_get_logits(handle_.get(), &values, &count, &error), error));
+  return std::span<const float>(values, count);
+}
+
+Status Context::truncate(uint32_t position) {
+  ninfer_error *error = nullptr;
+  return statusOf(ninfer_context_truncate(handle_.get(), position, &error), error);
+}
+
+ninfer_stats Context::stats() const {
+  ninfer_stats stats = {};
+  stats.struct_size = sizeof(stats);
+  (void)ninfer_context_get_stats(handle_.get(), &stats, nullptr);
+  return stats;
+}
+
+std::vector<ninfer_profile_entry> Context::profile() const {
+  std::vector<ninfer_profile_entry> entries(ninfer_context_profile_size(handle_.get()));
+  for (size_t i = 0; i < entries.size(); ++i) {
+    entries[i].struct_size = sizeof(ninfer_profile_entry);
+    (void)ninfer_context_get_profile(handle_.get(), i, &entries[i], nullptr);
+  }
+  return entries;
+}
+
+} // namespace ninfer::exec
