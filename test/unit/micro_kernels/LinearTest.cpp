@@ -154,6 +154,8 @@ struct Case {
   int64_t nStep, kStep; ///< shapes are rounded up to these
 };
 
+void PrintTo(const Case &test, std::ostream *out) { *out << test.name; }
+
 auto ints(int bits) {
   return [bits](int64_t n, int64_t k, uint64_t seed) { return makeInt(bits, n, k, seed); };
 }
@@ -262,37 +264,42 @@ std::string caseName(const testing::TestParamInfo<Case> &info) {
 }
 INSTANTIATE_TEST_SUITE_P(Formats, LinearTest, testing::ValuesIn(kCases), caseName);
 
-/// Greatest codes against greatest activations: integer sums at their limits.
+/// Greatest codes against greatest activations: integer sums at their limits, on both sides.
+void checkLimits(const Case &test, bool lowestCode, float value, int64_t rows) {
+  const int64_t n = 33, k = 1024;
+  const int bits = test.name[0] == 'w' ? 8 : test.name[1] - '0';
+  Weight w = makeInt(bits, n, k, 3);
+  const int lowest = bits == 8 ? -127 : -(1 << (bits - 1)), highest = (1 << (bits - 1)) - 1;
+  const int code = lowestCode ? lowest : highest;
+  const auto fill = [&](size_t plane, int byte) {
+    std::memset(w.planes[plane].as<void>(), byte, w.planes[plane].bytes());
+  };
+  const size_t scales = w.planes.size() - 1;
+  std::fill_n(w.planes[scales].as<uint16_t>(), w.planes[scales].bytes() / 2, uint16_t(0x3c00)); // 1.0
+  fill(0, bits == 8 ? code : (code & 15) * 0x11);
+  if (scales == 2)
+    fill(1, bits == 5 ? (lowestCode ? 0xff : 0) : (code >> 4 & 3) * 0x55);
+  Working packed(size_t(microPackedBytes(test.kind, rows, k)));
+  Working scratch(size_t(microLinearScratchBytes(test.kind, rows)));
+  std::vector<float> x(size_t(rows * k), value), out = untouched(size_t(rows * n));
+  test.pack(x.data(), rows, k, packed.data());
+  test.linear(w.plane(0), w.plane(1), w.plane(2), packed.data(), rows, k, 0, n, out.data(), n, scratch.data());
+  const double exact = double(k) * code * value;
+  for (float v : out)
+    ASSERT_NEAR(v, exact, std::abs(exact) * (40 + double(k) / 8) * kUnit) << test.name << " rows " << rows;
+}
+
 TEST(LinearLimits, LargestCodesAndActivations) {
   NINFER_NEEDS_LEVEL();
-  for (const Case &test : kCases) {
-    if (test.group == 0)
-      continue;
-    for (const bool opposed : {false, true})
-      for (const int64_t rows : {1, 4, 20}) {
-        const int64_t k = 1024;
-        Weight w = test.make(33, k, 3);
-        const size_t last = w.planes.size() - 1;
-        std::fill_n(w.planes[last].as<uint16_t>(), w.planes[last].bytes() / 2, uint16_t(0x3c00)); // scale 1
-        const int bits = test.name[0] == 'w' ? 8 : test.name[1] - '0';
-        const int lowest = bits == 8 ? -127 : -(1 << (bits - 1));
-        std::memset(w.planes[0].as<void>(), bits == 8 ? 0x81 : 0x00, w.planes[0].bytes()); // lowest code everywhere
-        if (bits == 4)
-          std::memset(w.planes[0].as<void>(), 0x88, w.planes[0].bytes());
-        if (last == 2)
-          std::memset(w.planes[1].as<void>(), bits == 5 ? 0xff : 0xaa, w.planes[1].bytes());
-        std::fill(w.values.begin(), w.values.end(), lowest);
-        Working packed(size_t(microPackedBytes(test.kind, rows, k)));
-        Working scratch(size_t(microLinearScratchBytes(test.kind, rows)));
-        std::vector<float> x(size_t(rows * k), opposed ? 3.0f : -3.0f), out = untouched(size_t(rows * w.n));
-        test.pack(x.data(), rows, k, packed.data());
-        test.linear(w.plane(0), w.plane(1), w.plane(2), packed.data(), rows, k, 0, w.n, out.data(), w.n,
-                    scratch.data());
-        const double exact = double(k) * lowest * x[0];
-        for (float v : out)
-          ASSERT_NEAR(v, exact, std::abs(exact) * (40 + k / 8.0) * kUnit) << test.name << " rows " << rows;
-      }
-  }
+  for (const Case &test : kCases)
+    if (test.group != 0)
+      for (const bool lowestCode : {false, true})
+        for (const float value : {3.0f, -3.0f})
+          for (const int64_t rows : {1, 4, 20}) {
+            checkLimits(test, lowestCode, value, rows);
+            if (HasFatalFailure())
+              return;
+          }
 }
 
 TEST(EmbedTest, RowsAreExact) {
