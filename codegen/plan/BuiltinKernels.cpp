@@ -138,6 +138,9 @@ Result<std::unique_ptr<plan::KernelT>> builtinKernel(KernelOp kernel, const std:
   AttributeList list(*result);
   if (!body || !describe(body, list))
     return planError(target, "kernel '" + result->name + "' is not one operation that the runtime has built in");
+  // Operations behind last_row have one row in a call of many.
+  if (auto first = cast<RankedTensorType>(body->getOperand(0).getType()); !first.isDynamicDim(0))
+    list.integer("rows", first.getDimSize(0));
   result->symbol = ("ref." + body->getName().stripDialect()).str();
   NINFER_RETURN_IF_ERROR(finish(*result, list, target));
   return result;

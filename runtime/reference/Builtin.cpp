@@ -28,6 +28,25 @@ constexpr Entry kEntries[] = {
     {"rope_table", makeRopeTable},
 };
 
+/// A built-in whose number of rows was fixed when the plan was built, whatever the rows of the call: what
+/// follows last_row works on one row.
+class StaticRows final : public Builtin {
+public:
+  StaticRows(std::unique_ptr<Builtin> inner, int64_t rows) : inner_(std::move(inner)), rows_(rows) {}
+  int64_t units(int64_t) const override { return inner_->units(rows_); }
+  void run(const Call &call, int64_t begin, int64_t end) const override {
+    inner_->run({call.args, rows_, call.position, call.scratch}, begin, end);
+  }
+  std::vector<ArgNeed> args(int64_t) const override { return inner_->args(rows_); }
+  uint64_t scratchBytes() const override { return inner_->scratchBytes(); }
+  int64_t positionLimit() const override { return inner_->positionLimit(); }
+  int64_t tokenLimit() const override { return inner_->tokenLimit(); }
+
+private:
+  std::unique_ptr<Builtin> inner_;
+  int64_t rows_;
+};
+
 } // namespace
 
 const std::vector<std::string> &builtinSymbols() {
@@ -56,7 +75,11 @@ Result<std::unique_ptr<Builtin>> makeBuiltin(std::string_view symbol, const Attr
   }
   AttributeReader reader(attributes, symbol, kernelName);
   std::unique_ptr<Builtin> builtin = entry->make(reader);
+  const bool fixed = attributes.contains("rows");
+  const int64_t rows = fixed ? reader.extent("rows") : 0;
   NINFER_RETURN_IF_ERROR(reader.finish());
+  if (fixed)
+    return std::unique_ptr<Builtin>(std::make_unique<StaticRows>(std::move(builtin), rows));
   return builtin;
 }
 

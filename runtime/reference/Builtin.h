@@ -54,7 +54,8 @@ public:
   virtual int64_t tokenLimit() const { return INT64_MAX; }
 };
 
-/// Makes the built-in `symbol` ("ref.linear", ..., "rope_table"). `kernelName` is for messages.
+/// Makes the built-in `symbol` ("ref.linear", ..., "rope_table"). `kernelName` is for messages. Besides its own
+/// attributes each takes an optional integer `rows`: its number of rows, whatever the rows of the call.
 /// Errors: NB0620 unknown symbol (TargetMismatch: the plan is for a newer runtime); NB0621 attribute missing,
 /// unknown, of another type or out of range (BadFile).
 Result<std::unique_ptr<Builtin>> makeBuiltin(std::string_view symbol, const AttributeMap &attributes,
