@@ -85,7 +85,7 @@ Status planError(const std::filesystem::path &target, const std::string &why) {
 
 } // namespace
 
-std::string encodeDirectory(const Directory &directory) {
+Result<std::string> encodeDirectory(const Directory &directory) {
   Json root = Json::object();
   root["components"] = componentsJson(directory);
   Json objects = Json::array();
@@ -112,7 +112,11 @@ std::string encodeDirectory(const Directory &directory) {
     files.push_back(std::move(entry));
   }
   root["files"] = std::move(files);
-  return root.dump(-1, ' ', false, Json::error_handler_t::replace);
+  try {
+    return root.dump();
+  } catch (const Json::type_error &error) { // the one thing that dump() cannot write
+    return makeError(ErrorKind::Failed, "NB0107", std::string("a name or value of the directory is not UTF-8 (") + error.what() + ")");
+  }
 }
 
 Result<uint32_t> ArtifactPlan::addTensor(std::string id, std::vector<uint64_t> shape, Format format, Layout layout) {
@@ -203,14 +207,14 @@ Result<ArtifactWriter> ArtifactWriter::create(const std::filesystem::path &targe
   impl->directory.framing = 3;
   impl->directory.files = {FileEntry{std::nullopt, plan.payloadBytes()}};
   impl->payloadBytes = plan.payloadBytes();
-  impl->text = encodeDirectory(impl->directory);
+  NINFER_ASSIGN_OR_RETURN(impl->text, encodeDirectory(impl->directory));
 
   // What the reader would refuse is refused before a byte is written.
   const std::string name = target.filename().string();
   NINFER_ASSIGN_OR_RETURN(const Directory parsed, parseDirectory(impl->text, name));
   NINFER_RETURN_IF_ERROR(checkAllObjects(parsed, name));
   if (storageSignatureText(parsed) != storageSignatureText(impl->directory))
-    return planError(target, "the directory does not survive its JSON form (a name that is not UTF-8, or a broken binding)");
+    return planError(target, "the directory does not survive its JSON form (a whole binding with a partial range, or names that disagree)");
 
   const auto payloadOffset = checkedAlignUp(kHeaderBytes + impl->text.size(), kPage);
   const auto fileBytes = payloadOffset ? checkedAdd(*payloadOffset, impl->payloadBytes) : std::nullopt;

@@ -90,8 +90,9 @@ private:
   std::unique_ptr<Impl> impl_;
 };
 
-/// Directory as framing 3 JSON: compact, members in the specified order, maps in key order.
-std::string encodeDirectory(const Directory &directory);
+/// Directory as framing 3 JSON: compact, members in the specified order, maps in key order. NB0107 when a text in it
+/// is not UTF-8.
+Result<std::string> encodeDirectory(const Directory &directory);
 
 } // namespace ninfer
 

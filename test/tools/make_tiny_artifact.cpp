@@ -305,7 +305,7 @@ std::vector<Job> planObjects(const Options &o, const std::vector<ParameterSpec> 
 void writeSparse(const std::string &path, ArtifactPlan &plan) {
   Directory &directory = plan.directory();
   directory.files = {FileEntry{std::nullopt, plan.payloadBytes()}};
-  std::string json = encodeDirectory(directory);
+  std::string json = unwrap(encodeDirectory(directory));
   json.append(4096 - (32 + json.size()) % 4096, ' ');
   std::string header("NINFER\0\x03", 8);
   for (int i = 0; i < 8; ++i)
