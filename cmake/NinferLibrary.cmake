@@ -35,12 +35,43 @@ function(_ninfer_check_layer name layer mlir)
   endforeach()
 endfunction()
 
-# The pre-compiled MLIR headers are built once, by the first MLIR target, and reused by the others.
-function(_ninfer_use_mlir target)
+# Pre-compiled MLIR headers (cmake/pch), built once and reused by every MLIR target: two thirds of the time of a
+# file that includes MLIR go into its headers. Clang only; another compiler reads the headers as usual.
+option(NINFER_PCH "Pre-compiled headers for the targets that use MLIR" ON)
+
+function(_ninfer_mlir_flags target)
   llvm_update_compile_flags(${target})
   target_include_directories(${target} SYSTEM PRIVATE ${LLVM_INCLUDE_DIRS} ${MLIR_INCLUDE_DIRS})
   target_compile_definitions(${target} PRIVATE ${NINFER_LLVM_DEFINITIONS})
+endfunction()
+
+function(_ninfer_use_mlir target)
+  _ninfer_mlir_flags(${target})
   target_link_libraries(${target} PUBLIC MLIR LLVM)
+  if(NOT NINFER_PCH OR NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+    return()
+  endif()
+  if(NOT TARGET ninfer_mlir_pch)
+    add_library(ninfer_mlir_pch OBJECT ${PROJECT_SOURCE_DIR}/cmake/pch/MlirPch.cpp)
+    target_link_libraries(ninfer_mlir_pch PRIVATE ninfer_options)
+    _ninfer_mlir_flags(ninfer_mlir_pch)
+    _ninfer_pch_flags(ninfer_mlir_pch)
+    target_precompile_headers(ninfer_mlir_pch PRIVATE ${PROJECT_SOURCE_DIR}/cmake/pch/MlirPch.h)
+  endif()
+  _ninfer_pch_flags(${target})
+  target_precompile_headers(${target} REUSE_FROM ninfer_mlir_pch)
+endfunction()
+
+# What makes the headers identical for every user and cacheable: no time stamp in the file, position-independent
+# code of one kind (executables would get -fPIE), and ccache told that a pre-compiled header may be cached.
+function(_ninfer_pch_flags target)
+  target_compile_options(${target} PRIVATE "SHELL:-Xclang -fno-pch-timestamp")
+  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+  target_compile_options(${target} PRIVATE -fPIC)
+  if(CMAKE_CXX_COMPILER_LAUNCHER MATCHES "ccache$")
+    set_target_properties(${target} PROPERTIES CXX_COMPILER_LAUNCHER
+      "${CMAKE_COMMAND};-E;env;CCACHE_SLOPPINESS=pch_defines,time_macros;${CMAKE_CXX_COMPILER_LAUNCHER}")
+  endif()
 endfunction()
 
 function(ninfer_library name)
