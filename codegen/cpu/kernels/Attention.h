@@ -19,7 +19,7 @@ struct F32Cache {
   NI_INLINE F read(const Word *p, int64_t n) { return loadSome(p, n); }
 };
 
-inline constexpr int64_t kBlock = 128; ///< positions per block
+inline constexpr int64_t kPositions = 128; ///< positions per block
 inline constexpr float kMasked = -__builtin_inff();
 
 /// Q queries; query i attends positions [0, lengths[i]).
@@ -37,8 +37,8 @@ NI_INLINE void attendQueries(const float *const (&q)[Q], const int64_t (&lengths
       storeSome(out[i] + d, dim - d, zeroF());
   }
 #pragma clang loop unroll(disable)
-  for (int64_t p0 = 0; p0 < longest; p0 += kBlock) {
-    const int64_t count = minOf(kBlock, longest - p0);
+  for (int64_t p0 = 0; p0 < longest; p0 += kPositions) {
+    const int64_t count = minOf(kPositions, longest - p0);
     // scores[i][p] = q_i . k_p
 #pragma clang loop unroll(disable)
     for (int64_t p = 0; p < count; p += 4) {
@@ -67,13 +67,13 @@ NI_INLINE void attendQueries(const float *const (&q)[Q], const int64_t (&lengths
       }
 #pragma unroll
       for (int i = 0; i < Q; ++i)
-        _mm_storeu_ps(scores + i * kBlock + p, sum4(acc[i][0], acc[i][1], acc[i][2], acc[i][3]));
+        _mm_storeu_ps(scores + i * kPositions + p, sum4(acc[i][0], acc[i][1], acc[i][2], acc[i][3]));
     }
     // scores -> weights relative to the running maximum; factor rescales what was summed before
     float factor[Q];
 #pragma unroll
     for (int i = 0; i < Q; ++i) {
-      float *s = scores + i * kBlock;
+      float *s = scores + i * kPositions;
       F blockTop = setF(top[i]);
 #pragma clang loop unroll(disable)
       for (int64_t p = 0; p < count; p += kLanes) {
@@ -117,7 +117,7 @@ NI_INLINE void attendQueries(const float *const (&q)[Q], const int64_t (&lengths
             y[j] = zeroF();
 #pragma unroll
         for (int i = 0; i < Q; ++i) {
-          const F weight = setF(scores[i * kBlock + p]);
+          const F weight = setF(scores[i * kPositions + p]);
 #pragma unroll
           for (int j = 0; j < D; ++j)
             acc[i][j] = fma(weight, y[j], acc[i][j]);
@@ -164,7 +164,7 @@ template <class C>
 NI_INLINE void attention(const float *q, int64_t qStride, int64_t rows, int64_t heads, const void *keys,
                          const void *values, int64_t length, int64_t dim, float scale, float *out, int64_t outStride,
                          void *scratch) {
-  static_assert(4 * kBlock * 4 <= microAttentionScratchBytes());
+  static_assert(4 * kPositions * 4 <= microAttentionScratchBytes());
   const auto *k = static_cast<const typename C::Word *>(keys), *v = static_cast<const typename C::Word *>(values);
   float *scores = static_cast<float *>(scratch);
   const int64_t queries = rows * heads;

@@ -119,7 +119,7 @@ inline constexpr int kPanelRows = 2 * kLanes;
 
 /// Scratch of linearPanel: codes [group][8][operand][2][register], scales [group][2][register], sums [row][2][register].
 template <int bits, int Bytes> struct PanelLayout {
-  static constexpr int64_t kUnits = kMicroPanelK / IntFormat<bits>::kUnitCodes; ///< per chunk of K
+  static constexpr int64_t kUnits = kMicroPanelK / Bytes / IntFormat<bits>::kUnitCodes; ///< per chunk of K
   static constexpr int64_t kGroups = kMicroPanelK / IntFormat<bits>::kGroup;
   static constexpr int64_t kGroupBytes = int64_t(8) * Operands<bits, Bytes>::kOps * 2 * kVec;
   static constexpr int64_t kScales = kGroups * kGroupBytes;
@@ -197,17 +197,16 @@ NI_INLINE void unpackPanel(const IntPlanes &w, int64_t k, int64_t n, int64_t las
 
 NI_INLINE I broadcast32(const uint8_t *p) { return set32(loadScalar<int32_t>(p)); }
 
-/// One group for 4 * B activation rows: the integer sums of the panel's rows, exact. codes: this group in the first
-/// block record, further blocks `block` bytes apart. start: -(group sums), per block `block` bytes apart.
-template <int bits, int Bytes, int B>
-NI_INLINE void groupSums(const uint8_t *panel, const uint8_t *codes, const uint8_t *start, int64_t block,
-                         I (&acc)[4 * B][2]) {
+/// One group for a block of activation rows: the integer sums of the panel's rows, exact. codes, start: this group's
+/// codes and -(group sums) in the block record.
+template <int bits, int Bytes>
+NI_INLINE void groupSums(const uint8_t *panel, const uint8_t *codes, const uint8_t *start, I (&acc)[kBlock][2]) {
   using Ops = Operands<bits, Bytes>;
 #pragma unroll
-  for (int t = 0; t < 4 * B; ++t) {
+  for (int t = 0; t < kBlock; ++t) {
     I a = zeroI();
     if constexpr (Ops::kOffsetLog != 0)
-      a = sll32<Ops::kOffsetLog>(broadcast32(start + (t / 4) * block + (t % 4) * 4));
+      a = sll32<Ops::kOffsetLog>(broadcast32(start + t * 4));
     acc[t][0] = acc[t][1] = a;
   }
   constexpr int kSteps = 8 * Ops::kOps;
@@ -216,8 +215,8 @@ NI_INLINE void groupSums(const uint8_t *panel, const uint8_t *codes, const uint8
     for (int s = 0; s < kSteps; ++s) {
       const I w0 = load(panel + s * (2 * kVec)), w1 = load(panel + s * (2 * kVec) + kVec);
 #pragma unroll
-      for (int t = 0; t < 4 * B; ++t) {
-        const I x = broadcast32(codes + (t / 4) * block + (s * 4 + t % 4) * 4);
+      for (int t = 0; t < kBlock; ++t) {
+        const I x = broadcast32(codes + (s * kBlock + t) * 4);
         if constexpr (Bytes == 2) {
           acc[t][0] = dot16(acc[t][0], w0, x), acc[t][1] = dot16(acc[t][1], w1, x);
         } else {
@@ -231,20 +230,20 @@ NI_INLINE void groupSums(const uint8_t *panel, const uint8_t *codes, const uint8
     constexpr int kRun = bits == 4 ? 8 : bits == 5 ? 4 : 2;
 #pragma clang loop unroll(disable)
     for (int c = 0; c < kSteps; c += kRun) {
-      I part[4 * B][2];
+      I part[kBlock][2];
 #pragma unroll
       for (int s = 0; s < kRun; ++s) {
         const uint8_t *at = panel + (c + s) * (2 * kVec);
         const I w0 = load(at), w1 = load(at + kVec);
 #pragma unroll
-        for (int t = 0; t < 4 * B; ++t) {
-          const I x = broadcast32(codes + (t / 4) * block + ((c + s) * 4 + t % 4) * 4);
+        for (int t = 0; t < kBlock; ++t) {
+          const I x = broadcast32(codes + ((c + s) * kBlock + t) * 4);
           const I p0 = maddU8(w0, x), p1 = maddU8(w1, x);
           part[t][0] = s ? add16(part[t][0], p0) : p0, part[t][1] = s ? add16(part[t][1], p1) : p1;
         }
       }
 #pragma unroll
-      for (int t = 0; t < 4 * B; ++t) {
+      for (int t = 0; t < kBlock; ++t) {
         acc[t][0] = add32(acc[t][0], madd16(part[t][0], set16(1)));
         acc[t][1] = add32(acc[t][1], madd16(part[t][1], set16(1)));
       }
@@ -252,29 +251,34 @@ NI_INLINE void groupSums(const uint8_t *panel, const uint8_t *codes, const uint8
   }
 }
 
-/// totals[t][2 registers] += the chunk's groups, for 4 * B activation rows. x: the first block record, g0: first group.
-template <int bits, int Bytes, int B>
+/// totals[row of the block][2 registers] += the panel's groups times groups g0.. of the block record x.
+template <int bits, int Bytes>
 NI_INLINE void panelTile(const uint8_t *panel, const uint8_t *x, int64_t k, int64_t g0, int64_t groups, float *totals) {
   using W = IntFormat<bits>;
   using L = PackedLayout<W::kGroup, Bytes>;
   using P = PanelLayout<bits, Bytes>;
   const L l = L::make(k);
-  const int64_t block = l.record * 4;
+  F total[kBlock][2];
+#pragma unroll
+  for (int t = 0; t < kBlock; ++t)
+    total[t][0] = loadF(totals + t * kPanelRows), total[t][1] = loadF(totals + t * kPanelRows + kLanes);
 #pragma clang loop unroll(disable)
   for (int64_t g = 0; g < groups; ++g) {
-    I acc[4 * B][2];
-    groupSums<bits, Bytes, B>(panel + g * P::kGroupBytes, x + (g0 + g) * (W::kGroup * Bytes * 4),
-                              x + l.blockSums() + (g0 + g) * 16, block, acc);
+    I acc[kBlock][2];
+    groupSums<bits, Bytes>(panel + g * P::kGroupBytes, x + (g0 + g) * (W::kGroup * Bytes * kBlock),
+                           x + l.blockSums() + (g0 + g) * (4 * kBlock), acc);
     const float *scales = reinterpret_cast<const float *>(panel + P::kScales + g * 2 * kVec);
     const F s0 = loadF(scales), s1 = loadF(scales + kLanes);
 #pragma unroll
-    for (int t = 0; t < 4 * B; ++t) {
-      const F step = setF(loadScalar<float>(x + (t / 4) * block + l.blockSteps() + (g0 + g) * 16 + (t % 4) * 4));
-      float *to = totals + t * kPanelRows;
-      storeF(to, fma(toFloat(acc[t][0]), mul(s0, step), loadF(to)));
-      storeF(to + kLanes, fma(toFloat(acc[t][1]), mul(s1, step), loadF(to + kLanes)));
+    for (int t = 0; t < kBlock; ++t) {
+      const F step = setF(loadScalar<float>(x + l.blockSteps() + ((g0 + g) * kBlock + t) * 4));
+      total[t][0] = fma(toFloat(acc[t][0]), mul(s0, step), total[t][0]);
+      total[t][1] = fma(toFloat(acc[t][1]), mul(s1, step), total[t][1]);
     }
   }
+#pragma unroll
+  for (int t = 0; t < kBlock; ++t)
+    storeF(totals + t * kPanelRows, total[t][0]), storeF(totals + t * kPanelRows + kLanes, total[t][1]);
 }
 
 template <int bits, int Bytes>
@@ -282,29 +286,21 @@ NI_INLINE void linearPanel(const IntPlanes &w, const uint8_t *packed, int64_t ro
                            int64_t nEnd, float *out, int64_t ldOut, void *scratch) {
   using W = IntFormat<bits>;
   using P = PanelLayout<bits, Bytes>;
-  const int64_t block = PackedLayout<W::kGroup, Bytes>::make(k).record * 4;
+  const int64_t record = PackedLayout<W::kGroup, Bytes>::make(k).record, units = W::units(k);
   uint8_t *panel = static_cast<uint8_t *>(scratch);
   float *totals = reinterpret_cast<float *>(panel + P::kTotals);
-  const int64_t blocks = (rows + 3) / 4, units = W::units(k);
-  constexpr int B = kVec == 64 && (Bytes == 2 || kVnni) ? 3 : 1; // as many rows as the register file takes
 #pragma clang loop unroll(disable)
   for (int64_t n = nBegin; n < nEnd; n += kPanelRows) {
-    for (int64_t i = 0; i < blocks * 4 * kPanelRows; i += kLanes)
+    for (int64_t i = 0; i < microRoundUp(rows, kBlock) * kPanelRows; i += kLanes)
       storeF(totals + i, zeroF());
 #pragma clang loop unroll(disable)
     for (int64_t u = 0; u < units; u += P::kUnits) {
-      const int64_t count = minOf(P::kUnits, units - u), g0 = u * W::kUnitGroups, groups = count * W::kUnitGroups;
+      const int64_t count = minOf(P::kUnits, units - u);
       unpackPanel<bits, Bytes>(w, k, n, nEnd - 1, u, count, panel);
-      int64_t b = 0;
 #pragma clang loop unroll(disable)
-      for (; b + B <= blocks; b += B)
-        panelTile<bits, Bytes, B>(panel, packed + b * block, k, g0, groups, totals + b * 4 * kPanelRows);
-      if constexpr (B == 3) {
-        if (blocks - b == 2)
-          panelTile<bits, Bytes, 2>(panel, packed + b * block, k, g0, groups, totals + b * 4 * kPanelRows);
-        else if (blocks - b == 1)
-          panelTile<bits, Bytes, 1>(panel, packed + b * block, k, g0, groups, totals + b * 4 * kPanelRows);
-      }
+      for (int64_t t = 0; t < rows; t += kBlock)
+        panelTile<bits, Bytes>(panel, packed + t * record, k, u * W::kUnitGroups, count * W::kUnitGroups,
+                               totals + t * kPanelRows);
     }
     const int64_t valid = nEnd - n;
 #pragma clang loop unroll(disable)

@@ -4,10 +4,10 @@
 //   codes   [unit][operand][register]             the operands of every unit
 //   sums    [unit][register of int32]             -(sum of the activations of each 32-bit lane); absent if signed
 //   steps   [group] float                         quantisation step of each group
-// Integer, more rows: one record per block of four rows, four times as far apart:
-//   codes   [group][8 lanes][operand][4 rows]     32-bit words
-//   sums    [group][4 rows] int32                 -(sum of the group)
-//   steps   [group][4 rows] float
+// Integer, more rows: one record per block of kBlock rows, kBlock times as far apart:
+//   codes   [group][8 lanes][operand][row]        32-bit words
+//   sums    [group][row] int32                    -(sum of the group)
+//   steps   [group][row] float
 //   rows past the end have code 0 and step 0.
 // Float: one record per row, kp * 4 + 64 bytes apart: [pair of registers][even elements, odd elements].
 #ifndef NINFER_CODEGEN_CPU_KERNELS_PACK_H
@@ -17,6 +17,9 @@
 #include "codegen/cpu/kernels/MicroKernels.h"
 
 namespace ninfer::micro {
+
+/// Activation rows per block record: what one register tile of the panel product takes.
+inline constexpr int kBlock = 4;
 
 /// Where the parts of a record are; Group 64 (q4 q5 q6) or 32 (w8), Bytes per activation.
 template <int Group, int Bytes> struct PackedLayout {
@@ -35,9 +38,9 @@ template <int Group, int Bytes> struct PackedLayout {
     l.steps = l.sums + (kSums ? l.kp / Group * 32 : 0);
     return l;
   }
-  // Offsets in a block record of four rows.
-  int64_t blockSums() const { return kp * Bytes * 4; }
-  int64_t blockSteps() const { return blockSums() + (kSums ? kp / Group * 16 : 0); }
+  // Offsets in a block record.
+  int64_t blockSums() const { return kp * Bytes * kBlock; }
+  int64_t blockSteps() const { return blockSums() + (kSums ? kp / Group * 4 * kBlock : 0); }
 };
 
 NI_INLINE __m256 loadPart8(const float *p, int64_t n) {
@@ -154,41 +157,46 @@ template <int Group, int Bytes> NI_INLINE void packRow(const float *x, int64_t k
   }
 }
 
-/// Four rows (rows of them real) to a block record.
+/// Lane d of four registers to four adjacent words at to + d * stride.
+NI_INLINE void scatterLanes(Half v0, Half v1, Half v2, Half v3, uint8_t *to, int64_t stride) {
+  const Half a = _mm256_unpacklo_epi32(v0, v1), b = _mm256_unpackhi_epi32(v0, v1);
+  const Half c = _mm256_unpacklo_epi32(v2, v3), d = _mm256_unpackhi_epi32(v2, v3);
+  const Half lanes[4] = {_mm256_unpacklo_epi64(a, c), _mm256_unpackhi_epi64(a, c), _mm256_unpacklo_epi64(b, d),
+                         _mm256_unpackhi_epi64(b, d)}; // lanes[s]: lane s, then s + 4, of the four
+#pragma unroll
+  for (int s = 0; s < 4; ++s) {
+    _mm_storeu_si128(reinterpret_cast<__m128i *>(to + s * stride), _mm256_castsi256_si128(lanes[s]));
+    _mm_storeu_si128(reinterpret_cast<__m128i *>(to + (s + 4) * stride), _mm256_extracti128_si256(lanes[s], 1));
+  }
+}
+
+/// kBlock rows, `rows` of them real, to a block record.
 template <int Group, int Bytes> NI_INLINE void packBlock(const float *x, int64_t rows, int64_t k, uint8_t *record) {
   using L = PackedLayout<Group, Bytes>;
   constexpr int kOps = L::kOps;
+  static_assert(kBlock == 4);
   const L l = L::make(k);
   int32_t *sums = reinterpret_cast<int32_t *>(record + l.blockSums());
   float *steps = reinterpret_cast<float *>(record + l.blockSteps());
+#pragma clang loop unroll(disable)
   for (int64_t k0 = 0; k0 < l.kp; k0 += 64) {
-    Quantised<Group, Bytes> q[4];
-    for (int t = 0; t < 4; ++t)
+    Quantised<Group, Bytes> q[kBlock];
+#pragma clang loop unroll(disable)
+    for (int t = 0; t < kBlock; ++t)
       quantise64<Group, Bytes>(x + (t < rows ? t * k : 0) + k0, t < rows ? k - k0 : 0, q[t]);
 #pragma unroll
     for (int i = 0; i < 64 / Group; ++i) {
       const int64_t g = k0 / Group + i;
-      uint8_t *codes = record + g * (Group * Bytes * 4);
+      uint8_t *codes = record + g * (Group * Bytes * kBlock);
 #pragma unroll
-      for (int j = 0; j < kOps; ++j) {
-        const Half a = _mm256_unpacklo_epi32(q[0].op[i][j], q[1].op[i][j]);
-        const Half b = _mm256_unpackhi_epi32(q[0].op[i][j], q[1].op[i][j]);
-        const Half c = _mm256_unpacklo_epi32(q[2].op[i][j], q[3].op[i][j]);
-        const Half d = _mm256_unpackhi_epi32(q[2].op[i][j], q[3].op[i][j]);
-        const Half lanes[4] = {_mm256_unpacklo_epi64(a, c), _mm256_unpackhi_epi64(a, c), _mm256_unpacklo_epi64(b, d),
-                               _mm256_unpackhi_epi64(b, d)}; // lanes[s]: 32-bit lane s, then s + 4, of four rows
+      for (int j = 0; j < kOps; ++j)
+        scatterLanes(q[0].op[i][j], q[1].op[i][j], q[2].op[i][j], q[3].op[i][j], codes + j * (4 * kBlock),
+                     kOps * 4 * kBlock);
 #pragma unroll
-        for (int s = 0; s < 4; ++s) {
-          __m128i *low = reinterpret_cast<__m128i *>(codes + (s * kOps + j) * 16);
-          __m128i *high = reinterpret_cast<__m128i *>(codes + ((s + 4) * kOps + j) * 16);
-          _mm_storeu_si128(low, _mm256_castsi256_si128(lanes[s]));
-          _mm_storeu_si128(high, _mm256_extracti128_si256(lanes[s], 1));
-        }
-      }
-      for (int t = 0; t < 4; ++t) {
-        steps[g * 4 + t] = q[t].step[i];
+      for (int t = 0; t < kBlock; ++t) {
+        steps[g * kBlock + t] = q[t].step[i];
         if constexpr (L::kSums)
-          sums[g * 4 + t] = sumLanes8(q[t].sums[i]);
+          sums[g * kBlock + t] = sumLanes8(q[t].sums[i]);
       }
     }
   }
@@ -202,8 +210,8 @@ template <int Group, int Bytes> NI_INLINE void packInt(const float *x, int64_t r
       packRow<Group, Bytes>(x + t * k, k, out + t * record);
     return;
   }
-  for (int64_t t = 0; t < rows; t += 4)
-    packBlock<Group, Bytes>(x + t * k, minOf(4, rows - t), k, out + t * record);
+  for (int64_t t = 0; t < rows; t += kBlock)
+    packBlock<Group, Bytes>(x + t * k, rows - t, k, out + t * record);
 }
 
 inline constexpr int kPair = 2 * kLanes; ///< elements of a pair of registers
