@@ -16,7 +16,7 @@ namespace ninfer {
 namespace {
 
 /// Tile height of the block scale plane: a slice must start and end on it to be contiguous.
-constexpr int64_t kBlockScaleRows = 128;
+constexpr uint64_t kBlockScaleRows = 128;
 
 /// One object with its geometry, computed once.
 struct BoundObject {
@@ -123,30 +123,31 @@ private:
                                            << canonicalName(type.getLayout()) << " as in its type, got "
                                            << canonicalName(g.format) << ", " << canonicalName(g.layout),
                         object.op);
-    const int64_t k = type.getK();
-    const int64_t elements = static_cast<int64_t>(g.rows * g.k); // the encoding was checked: fits in 63 bits
-    if (range.getBegin() < 0 || range.getEnd() > elements || range.getBegin() >= range.getEnd())
+    // Counts are unsigned: 4-bit codes may be more than 2^63 in an object of fewer bytes.
+    const uint64_t k = static_cast<uint64_t>(type.getK()), wanted = static_cast<uint64_t>(type.getN()) * k;
+    const uint64_t elements = g.rows * g.k;
+    if (range.getBegin() < 0 || range.getBegin() >= range.getEnd() ||
+        static_cast<uint64_t>(range.getEnd()) > elements)
       return withObject(errorOn(parameter) << "range: expected within elements 0.." << elements << ", got "
                                            << range.getBegin() << ".." << range.getEnd(),
                         object.op);
-    if (range.getEnd() - range.getBegin() != type.getN() * k)
-      return withObject(errorOn(parameter) << "range: expected " << type.getN() * k << " elements for "
+    const uint64_t begin = static_cast<uint64_t>(range.getBegin());
+    if (static_cast<uint64_t>(range.getEnd()) - begin != wanted)
+      return withObject(errorOn(parameter) << "range: expected " << wanted << " elements for "
                                            << shapeText(type.getShape()) << ", got "
                                            << range.getEnd() - range.getBegin(),
                         object.op);
     // Direct words have no row structure: any run of whole parameter rows is a run of bytes.
-    const bool direct = g.layout == Layout::ContiguousLeV1;
-    if (!direct && k != static_cast<int64_t>(g.k))
+    if (g.layout != Layout::ContiguousLeV1 && k != g.k)
       return withObject(errorOn(parameter) << "row length: expected " << g.k << " as in the object, got " << k,
                         object.op);
-    if (range.getBegin() % k != 0)
+    if (begin % k != 0)
       return withObject(errorOn(parameter) << "range: expected to begin at a row, a multiple of " << k
-                                           << " elements, got " << range.getBegin(),
+                                           << " elements, got " << begin,
                         object.op);
-    first = static_cast<uint64_t>(range.getBegin() / k);
+    first = begin / k;
     count = static_cast<uint64_t>(type.getN());
-    if (g.layout == Layout::BlockScaleK16M128x4V1 &&
-        (first % kBlockScaleRows != 0 || (count % kBlockScaleRows != 0 && first + count != g.rows)))
+    if (g.layout == Layout::BlockScaleK16M128x4V1 && (first % kBlockScaleRows != 0 || count % kBlockScaleRows != 0))
       return withObject(errorOn(parameter) << "rows: expected whole blocks of " << kBlockScaleRows
                                            << " rows, got rows " << first << ".." << first + count,
                         object.op);
@@ -166,19 +167,14 @@ private:
       return failure();
 
     const EncodedGeometry &g = object.geometry;
+    auto type = cast<WeightType>(parameter.getType());
     const uint64_t base = static_cast<uint64_t>(object.op.getOffset());
     llvm::SmallVector<Attribute> planes;
     for (const PlaneInfo &plane : g.planes) {
-      uint64_t begin = 0, bytes = plane.bytes; // a plane without rows (a divisor) serves every slice
-      if (g.layout == Layout::ContiguousLeV1) {
-        const uint64_t wordBytes = formatInfo(g.format).bits / 8;
-        begin = static_cast<uint64_t>(range->getBegin()) * wordBytes;
-        bytes = static_cast<uint64_t>(range->getEnd() - range->getBegin()) * wordBytes;
-      } else if (plane.rowBytes != 0) {
-        // The last rows of the object take the rest of the plane: block scales end in a whole tile.
-        begin = first * plane.rowBytes;
-        bytes = first + count == g.rows ? plane.bytes - begin : count * plane.rowBytes;
-      }
+      // Words of a vector may start anywhere in a direct object; a plane without rows (a divisor) serves every slice.
+      const bool direct = g.layout == Layout::ContiguousLeV1;
+      const uint64_t rowBytes = direct ? plane.rowBytes / g.k * static_cast<uint64_t>(type.getK()) : plane.rowBytes;
+      const uint64_t begin = first * rowBytes, bytes = rowBytes ? count * rowBytes : plane.bytes;
       planes.push_back(PlaneAttr::get(&getContext(), static_cast<int64_t>(base + plane.offset + begin),
                                       static_cast<int64_t>(bytes)));
     }

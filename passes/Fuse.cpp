@@ -15,7 +15,9 @@ namespace ninfer {
 FusedOp makeFused(llvm::StringRef kind, Operation *before, llvm::ArrayRef<Operation *> ops,
                   llvm::ArrayRef<Operation *> keep, llvm::ArrayRef<Value> inputs, llvm::ArrayRef<Value> results) {
   OpBuilder builder(before);
-  Location loc = groupLocation(ops);
+  llvm::SmallVector<Operation *> own;
+  llvm::copy_if(ops, std::back_inserter(own), [&](Operation *op) { return !llvm::is_contained(keep, op); });
+  Location loc = groupLocation(own);
   llvm::SmallVector<Type> types;
   for (Value result : results)
     types.push_back(result.getType());

@@ -114,10 +114,7 @@ private:
         .Default([](Operation *other) { return other->emitOpError("has no kernel signature"); });
   }
 
-  void norm(RmsNormOp n) {
-    s_.normFormats = {n.getWeight().getType().getFormat()};
-    s_.normUnitOffset = n.getUnitOffset();
-  }
+  void norm(RmsNormOp n) { s_.normFormats = {n.getWeight().getType().getFormat()}; }
 
   LogicalResult fromGroup(FusedOp fused) {
     if (fused.getKind() == "linear")

@@ -132,8 +132,6 @@ void checkEnums(Checks &checks, const KernelFamily &family, const KernelSignatur
   for (Format format : s.normFormats)
     checks.member("norm format", family.normFormats, format, kNumFormats,
                   [](Format f) { return canonicalName(f); });
-  if (s.normUnitOffset && !family.acceptsUnitOffset)
-    checks.fail("norm unit offset", "false", "true");
 }
 
 Verdict judge(const KernelFamily &family, const KernelSignature &s, const KernelTarget &target) {

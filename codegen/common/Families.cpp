@@ -66,7 +66,6 @@ KernelFamily cpu(std::string_view name, OpKind op) {
 KernelFamily reference(std::string_view name, OpKind op) {
   KernelFamily f = family(name, "reference", op);
   f.normFormats = {Format::BF16};
-  f.acceptsUnitOffset = true;
   return f;
 }
 

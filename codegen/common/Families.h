@@ -48,7 +48,6 @@ struct KernelFamily {
   EnumSet<StateCodec> codecs;
   EnumSet<KernelPhase> phases = {KernelPhase::Decode, KernelPhase::Prefill};
   bool acceptsFused = false;
-  bool acceptsUnitOffset = false;
   /// Least permissive policy under which the family may run.
   ActivationPolicy needsPolicy = ActivationPolicy::A16Only;
 

@@ -81,7 +81,6 @@ struct KernelSignature {
   ActivationPolicy policy = ActivationPolicy::A16Only;
   /// Formats of the one-dimensional norm weights the kernel reads (RmsNorm, HeadNorm, norm prologue, RopeAppend).
   std::vector<Format> normFormats;
-  bool normUnitOffset = false; ///< y = x * rsqrt(...) * (1 + w)
 
   KernelPhase phase = KernelPhase::Decode;
   RowRange rows; ///< rows of the kernel's results
