@@ -13,6 +13,8 @@ namespace ninfer {
 namespace {
 
 constexpr uint64_t kStateAlign = 64;
+/// The request that admission answered, as text; ninfer-admit-kernels sets it.
+constexpr llvm::StringLiteral kSignature = "ninfer.signature";
 
 uint64_t alignUp(uint64_t value, uint64_t align) { return (value + align - 1) / align * align; }
 
@@ -268,7 +270,8 @@ private:
     auto trace = std::make_unique<plan::TraceT>();
     trace->op = op.getLabel().empty() ? op.getKernel().str() : op.getLabel().str();
     trace->phase = phase;
-    trace->signature = op.getKernel();
+    auto signature = op->getAttrOfType<StringAttr>(kSignature);
+    trace->signature = signature ? signature.getValue().str() : op.getKernel().str();
     trace->kernel = kernel;
     trace->launches = 1;
     for (auto entry : op.getTrace()->getAsRange<DictionaryAttr>()) {
