@@ -32,7 +32,7 @@ exit codes: 0 ok, 1 failed, 2 usage, 3 bad file, 5 unsupported model or operatio
 namespace {
 
 Error usage(std::string text) {
-  Error error = makeError(ErrorKind::Usage, "NB0904", std::move(text));
+  Error error = makeError(ErrorKind::Usage, "NB0900", std::move(text));
   error.help.push_back("ninfer-build --help lists the options");
   return error;
 }

@@ -19,7 +19,7 @@ struct CommandLine {
 
 extern const char kUsage[];
 
-/// NB0904 (Usage) names the argument and what was expected.
+/// NB0900 (Usage) names the argument and what was expected.
 Result<CommandLine> parseCommandLine(int argc, const char *const *argv);
 
 } // namespace ninfer

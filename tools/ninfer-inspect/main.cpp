@@ -42,7 +42,7 @@ struct Request {
 };
 
 int usage(const std::string &text) {
-  Error error = makeError(ErrorKind::Usage, "NB0904", text);
+  Error error = makeError(ErrorKind::Usage, "NB0900", text);
   error.help.push_back("ninfer-inspect --help lists the options");
   return fail(error);
 }
