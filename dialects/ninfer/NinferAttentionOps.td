@@ -8,7 +8,8 @@ include "dialects/ninfer/NinferOpBase.td"
 // Attention family
 //===----------------------------------------------------------------------===//
 
-def Ninfer_RopeOp : Ninfer_ComputeOp<"rope", [Pure, AllTypesMatch<["x", "result"]>]> {
+def Ninfer_RopeOp : Ninfer_ComputeOp<"rope", [
+    Pure, AllTypesMatch<["x", "result"]>]> { // rope_c2
   let summary = "rotate each head by the angle of its position";
   let description = [{
     Row `r` is at sequence position `position + r`. In a head of length D the pair is `(i, i + D/2)`:
@@ -31,7 +32,8 @@ def Ninfer_RopeOp : Ninfer_ComputeOp<"rope", [Pure, AllTypesMatch<["x", "result"
   let hasVerifier = 1;
 }
 
-def Ninfer_KvAppendOp : Ninfer_ComputeOp<"kv_append", [AllTypesMatch<["key", "value"]>]> {
+def Ninfer_KvAppendOp : Ninfer_ComputeOp<"kv_append", [
+    AllTypesMatch<["key", "value"]>]> { // kv_append_c2
   let summary = "store keys and values of the rows at positions position, position + 1, ...";
   let description = [{
     Words are rounded to the element type of the cache.
@@ -52,7 +54,8 @@ def Ninfer_KvAppendOp : Ninfer_ComputeOp<"kv_append", [AllTypesMatch<["key", "va
   let hasVerifier = 1;
 }
 
-def Ninfer_AttentionOp : Ninfer_ComputeOp<"attention", [AllTypesMatch<["query", "result"]>]> {
+def Ninfer_AttentionOp : Ninfer_ComputeOp<"attention", [
+    AllTypesMatch<["query", "result"]>]> { // attention_c4
   let summary = "causal attention over the cache";
   let description = [{
     Row `r` attends to positions `0 .. position + r`. Query head `h` reads KV head

@@ -8,7 +8,8 @@ include "dialects/ninfer/NinferOpBase.td"
 // Norm family
 //===----------------------------------------------------------------------===//
 
-def Ninfer_RmsNormOp : Ninfer_ComputeOp<"rms_norm", [Pure, AllTypesMatch<["x", "result"]>]> {
+def Ninfer_RmsNormOp : Ninfer_ComputeOp<"rms_norm", [
+    Pure, AllTypesMatch<["x", "result"]>]> { // rms_norm_c3
   let summary = "root-mean-square norm of each row, times a weight";
   let description = [{
     `y[r][i] = x[r][i] / sqrt(mean(x[r]^2) + eps) * w[i]`; with `unit_offset` the factor is `1 + w[i]`.
@@ -28,7 +29,8 @@ def Ninfer_RmsNormOp : Ninfer_ComputeOp<"rms_norm", [Pure, AllTypesMatch<["x", "
   let hasVerifier = 1;
 }
 
-def Ninfer_HeadNormOp : Ninfer_ComputeOp<"head_norm", [Pure, AllTypesMatch<["x", "result"]>]> {
+def Ninfer_HeadNormOp : Ninfer_ComputeOp<"head_norm", [
+    Pure, AllTypesMatch<["x", "result"]>]> { // head_norm_c3
   let summary = "root-mean-square norm of each head of each row, times a weight";
   let description = [{
     The row is `heads` heads of equal length; each is normalised on its own with the same weight.

@@ -1,10 +1,12 @@
 # Configuration of the lit suite. Substitutions beside LLVM's (FileCheck, not, split-file, count):
 #   ninfer-opt, ninfer-build, ninfer-exec, ninfer-convert   the tools of this build, by absolute path
+#   %source     the source tree             %mlir_include   MLIR's headers and .td files        %python
 #   %fixtures   test/fixtures of the source tree      %examples   examples of the source tree
 # A tool that was not built keeps its substitution, so its tests fail (command not found) and never pass or skip.
 # Every ninfer-opt call also verifies that what it parsed survives printing and parsing, as text and as bytecode;
 # NINFER_LIT_ROUNDTRIP=0 in the environment switches that off.
 import os
+import sys
 
 import lit.formats
 from lit.llvm import llvm_config
@@ -25,6 +27,9 @@ filecheck = os.path.join(config.llvm_tools_dir, "FileCheck")
 for tool in ["FileCheck", "not", "split-file", "count"]:
     if not os.access(os.path.join(config.llvm_tools_dir, tool), os.X_OK):
         lit_config.fatal("%s is missing from %s" % (tool, config.llvm_tools_dir))
+config.substitutions.append(("%source", config.ninfer_source_dir))
+config.substitutions.append(("%mlir_include", config.mlir_include_dir))
+config.substitutions.append(("%python", sys.executable))
 config.substitutions.append(("%fixtures", os.path.join(config.ninfer_source_dir, "test", "fixtures")))
 config.substitutions.append(("%examples", os.path.join(config.ninfer_source_dir, "examples")))
 

@@ -59,3 +59,21 @@ func.func @attention_scale(%q: tensor<?x128xf32>, %kv: !ninfer.kv_cache<2x64x32,
     : tensor<?x128xf32>, !ninfer.kv_cache<2x64x32, bf16>
   return
 }
+
+// -----
+
+func.func @rope_c2(%x: tensor<?x128xf32>, %table: !ninfer.rope_table<64x16>, %position: index) {
+  // expected-error@+1 {{'ninfer.rope' op failed to verify that all of {x, result} have same type}}
+  %0 = "ninfer.rope"(%x, %table, %position) <{heads = 4}>
+    : (tensor<?x128xf32>, !ninfer.rope_table<64x16>, index) -> tensor<1x128xf32>
+  return
+}
+
+// -----
+
+func.func @attention_c4(%q: tensor<?x128xf32>, %kv: !ninfer.kv_cache<2x64x32, bf16>, %position: index) {
+  // expected-error@+1 {{'ninfer.attention' op failed to verify that all of {query, result} have same type}}
+  %0 = "ninfer.attention"(%q, %kv, %position) <{heads = 4, kv_heads = 2, scale = 0.125}>
+    : (tensor<?x128xf32>, !ninfer.kv_cache<2x64x32, bf16>, index) -> tensor<1x128xf32>
+  return
+}

@@ -107,3 +107,23 @@ func.func @rms_norm_offset_type(%x: tensor<?x128xf32>, %w: !w) {
   %0 = ninfer.rms_norm %x, %w {eps = 1.0e-5, unit_offset = 1} : tensor<?x128xf32>, !w
   return
 }
+
+// -----
+
+!w = !ninfer.weight<128, BF16, "contiguous-le-v1">
+
+func.func @rms_norm_c3(%x: tensor<?x128xf32>, %w: !w) {
+  // expected-error@+1 {{'ninfer.rms_norm' op failed to verify that all of {x, result} have same type}}
+  %0 = "ninfer.rms_norm"(%x, %w) <{eps = 1.0e-5}> : (tensor<?x128xf32>, !w) -> tensor<1x128xf32>
+  return
+}
+
+// -----
+
+!w = !ninfer.weight<32, BF16, "contiguous-le-v1">
+
+func.func @head_norm_c3(%x: tensor<?x128xf32>, %w: !w) {
+  // expected-error@+1 {{'ninfer.head_norm' op failed to verify that all of {x, result} have same type}}
+  %0 = "ninfer.head_norm"(%x, %w) <{eps = 1.0e-5, heads = 4}> : (tensor<?x128xf32>, !w) -> tensor<1x128xf32>
+  return
+}
