@@ -1,6 +1,6 @@
 // The closed registry of numeric formats, storage layouts and activation policies: the one place where they
 // are declared. scripts/gen_registry.py turns the records into artifact/formats/Registry.gen.h and the tables
-// of docs/formats.md; the dialect takes its enums from the same records. Meanings: docs/formats.md.
+// of docs/formats.md; the dialect's types and attributes use those C++ enums. Meanings: docs/formats.md.
 #ifndef NINFER_DIALECT_REGISTRY_TD
 #define NINFER_DIALECT_REGISTRY_TD
 
@@ -51,20 +51,5 @@ class Ninfer_PolicyCase<string sym, int val, int lowestBits> : I32EnumCase<sym, 
 def Ninfer_PolicyA16 : Ninfer_PolicyCase<"A16Only", 0, 16>;
 def Ninfer_PolicyA8 : Ninfer_PolicyCase<"AllowA8", 1, 8>;
 def Ninfer_PolicyA4 : Ninfer_PolicyCase<"AllowA4", 2, 4>;
-
-// MLIR generates its own enums from these, in its own namespace; values equal those of the C++ table.
-def Ninfer_FormatEnum : I32Enum<"Format", "numeric format of the closed registry",
-    [Ninfer_FormatBF16, Ninfer_FormatFP32, Ninfer_FormatI32, Ninfer_FormatQ4, Ninfer_FormatQ5, Ninfer_FormatQ6,
-     Ninfer_FormatW8, Ninfer_FormatNVFP4, Ninfer_FormatFP8]> {
-  let cppNamespace = "::ninfer::ir";
-}
-def Ninfer_LayoutEnum : I32Enum<"Layout", "storage layout of the closed registry",
-    [Ninfer_LayoutContiguous, Ninfer_LayoutRowSplit, Ninfer_LayoutBlockScale, Ninfer_LayoutRowScale]> {
-  let cppNamespace = "::ninfer::ir";
-}
-def Ninfer_ActivationPolicyEnum : I32Enum<"ActivationPolicy", "narrowest activation a use permits",
-    [Ninfer_PolicyA16, Ninfer_PolicyA8, Ninfer_PolicyA4]> {
-  let cppNamespace = "::ninfer::ir";
-}
 
 #endif // NINFER_DIALECT_REGISTRY_TD
