@@ -61,6 +61,7 @@ def header(formats, layouts, policies, pairs):
         "namespace ninfer {",
         "",
     ]
+    out += ["enum class FormatCategory : uint8_t { Direct, GroupedInteger, BlockScaledFloat, RowScaledFloat };", ""]
     for name, cases in (("Format", formats), ("Layout", layouts), ("ActivationPolicy", policies)):
         out.append(f"enum class {name} : uint8_t {{")
         out += [f"  {c['symbol']} = {c['value']}," for c in cases]

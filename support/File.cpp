@@ -152,7 +152,7 @@ Result<std::string> readFile(const std::filesystem::path &path, uint64_t maxByte
     if (got < 0 && errno == EINTR)
       continue;
     if (got < 0)
-      return ioError("NB0903", path, "cannot read", errno);
+      return makeError(ErrorKind::BadFile, "NB0903", path.string() + ": cannot read: " + systemReason(errno));
     if (got == 0)
       break; // shrunk since fstat
     done += size_t(got);

@@ -126,7 +126,7 @@ Status checkObject(const Directory &directory, size_t index, const std::string &
   Result<EncodedGeometry> geometry = encodedGeometry(*object.format, *object.layout, object.shape);
   if (!geometry.ok()) {
     const Error &inner = geometry.error();
-    Status status = makeError(inner.code == "NB0201" ? ErrorKind::Unsupported : ErrorKind::BadFile, kCode, what + inner.message);
+    Status status = makeError(inner.kind, kCode, what + inner.message);
     for (const std::string &line : inner.help)
       status.help(line);
     return status;

@@ -6,6 +6,7 @@
 #include "support/Checked.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <string>
 
@@ -123,22 +124,40 @@ void unpackGroupedCodes(const EncodedGeometry &geometry, const uint8_t *object, 
   }
 }
 
+/// All words of E4M3FN, decoded once.
+const std::array<float, 256> &e4m3fnTable() {
+  static const std::array<float, 256> table = [] {
+    std::array<float, 256> values;
+    for (uint32_t word = 0; word < 256; ++word)
+      values[word] = decodeE4m3fn(uint8_t(word));
+    return values;
+  }();
+  return table;
+}
+
 /// Represented values of elements [begin, end) of row n.
 void decodePartOfRow(const EncodedGeometry &geometry, const uint8_t *object, uint64_t n, uint64_t begin, uint64_t end,
                      float *out) {
+  const uint64_t count = end - begin;
   switch (geometry.format) {
-  case Format::BF16:
-    for (uint64_t i = begin; i < end; ++i)
-      *out++ = decodeBf16(loadLe16(object + directWordOffset(geometry, n * geometry.k + i)));
+  case Format::BF16: {
+    const uint8_t *words = object + directWordOffset(geometry, n * geometry.k + begin);
+    for (uint64_t i = 0; i < count; ++i)
+      out[i] = decodeBf16(loadLe16(words + 2 * i));
     return;
-  case Format::FP32:
-    for (uint64_t i = begin; i < end; ++i)
-      *out++ = floatFromBits(loadLe32(object + directWordOffset(geometry, n * geometry.k + i)));
+  }
+  case Format::FP32: {
+    const uint8_t *words = object + directWordOffset(geometry, n * geometry.k + begin);
+    for (uint64_t i = 0; i < count; ++i)
+      out[i] = floatFromBits(loadLe32(words + 4 * i));
     return;
-  case Format::I32:
-    for (uint64_t i = begin; i < end; ++i)
-      *out++ = float(int32_t(loadLe32(object + directWordOffset(geometry, n * geometry.k + i))));
+  }
+  case Format::I32: {
+    const uint8_t *words = object + directWordOffset(geometry, n * geometry.k + begin);
+    for (uint64_t i = 0; i < count; ++i)
+      out[i] = float(int32_t(loadLe32(words + 4 * i)));
     return;
+  }
   case Format::Q4G64_F16S:
   case Format::Q5G64_F16S:
   case Format::Q6G64_F16S:
@@ -156,16 +175,25 @@ void decodePartOfRow(const EncodedGeometry &geometry, const uint8_t *object, uin
     return;
   case Format::NVFP4: {
     const uint32_t divisor = loadLe32(object + geometry.planes[2].offset);
-    for (uint64_t i = begin; i < end; ++i) {
-      const uint8_t code = object[codeByteOffset(geometry, n, i)] >> (i % 2) * 4 & 15;
-      *out++ = reconstructBlockScaled(object[scaleOffset(geometry, n, i / 16)], code, divisor);
+    const uint8_t *codes = object + codeByteOffset(geometry, n, 0);
+    while (begin < end) {
+      const uint64_t group = begin / 16;
+      const uint64_t stop = std::min(end, (group + 1) * 16);
+      const uint8_t scale = object[scaleOffset(geometry, n, group)];
+      float values[16];
+      for (uint32_t word = 0; word < 16; ++word)
+        values[word] = reconstructBlockScaled(scale, uint8_t(word), divisor);
+      for (; begin < stop; ++begin)
+        *out++ = values[codes[begin / 2] >> (begin % 2) * 4 & 15];
     }
     return;
   }
   case Format::FP8_E4M3FN_ROW_BF16S: {
-    const uint16_t scale = loadLe16(object + scaleOffset(geometry, n, 0));
-    for (uint64_t i = begin; i < end; ++i)
-      *out++ = reconstructRowScaled(scale, object[codeByteOffset(geometry, n, i)]);
+    const std::array<float, 256> &table = e4m3fnTable();
+    const float scale = decodeBf16(loadLe16(object + scaleOffset(geometry, n, 0)));
+    const uint8_t *codes = object + codeByteOffset(geometry, n, begin);
+    for (uint64_t i = 0; i < count; ++i)
+      out[i] = table[codes[i]] * scale;
     return;
   }
   }

@@ -51,7 +51,8 @@ int EncodedGeometry::findPlane(std::string_view name) const {
 
 Result<EncodedGeometry> encodedGeometry(Format format, Layout layout, std::span<const uint64_t> shape) {
   const auto fail = [&](const char *code, const std::string &why) {
-    return makeError(ErrorKind::BadFile, code, subject(format, layout, shape) + ": " + why);
+    const ErrorKind kind = std::string_view(code) == "NB0201" ? ErrorKind::Unsupported : ErrorKind::BadFile;
+    return makeError(kind, code, subject(format, layout, shape) + ": " + why);
   };
   if (!isRegisteredPair(format, layout)) {
     Status status = fail("NB0201", "format and layout are not a registered pair");

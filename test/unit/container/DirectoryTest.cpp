@@ -40,8 +40,9 @@ TEST(Directory, SharedCases) {
       const std::string id = directory->objects[i].id;
       Status status = checkObject(*directory, i, "x.ninfer");
       EXPECT_EQ(status.ok(), test["objects"][id] == "accept") << id << (status.ok() ? "" : ": " + status.error().message);
-      if (!status.ok())
+      if (!status.ok()) {
         EXPECT_NE(status.error().message.find("object '" + id + "'"), std::string::npos) << status.error().message;
+      }
     }
   }
   EXPECT_EQ(stricter, kStricter);

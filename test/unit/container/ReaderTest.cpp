@@ -161,7 +161,7 @@ TEST_F(DamagedFile, MutatedDirectoriesNeverCrash) {
   const std::string text = file_.substr(32, file_.find_last_not_of(' ', 16383) + 1 - 32);
   size_t refused = 0;
   const std::string spice = "\"{}[],:0129-+.eEtfn\\u\0 \xff";
-  for (int i = 0; i < 2000; ++i) {
+  for (int i = 0; i < 400; ++i) {
     std::string mutated = text;
     for (int edits = 1 + int(random() % 3); edits > 0; --edits) {
       const size_t at = random() % mutated.size();
@@ -183,7 +183,7 @@ TEST_F(DamagedFile, MutatedDirectoriesNeverCrash) {
     else
       EXPECT_TRUE(directory.error().code == "NB0104" || directory.error().code == "NB0105") << directory.error().code;
   }
-  EXPECT_GT(refused, 1000u);
+  EXPECT_GT(refused, 200u);
 }
 
 TEST_F(DamagedFile, SeveralFilesAreRefusedByName) {
@@ -209,7 +209,7 @@ uint64_t residentBytes() {
 }
 
 TEST_F(DamagedFile, OpeningDoesNotReadThePayload) {
-  // 64 GiB of payload in a sparse file: [2^19, 2^16 * ...] codes, never touched.
+  // 68 GiB of payload in a sparse file; only its last row is touched.
   const uint64_t n = uint64_t(1) << 20, k = uint64_t(1) << 16;
   const uint64_t bytes = n * k + n * k / 32 * 2;
   const std::string json = R"({"components":{"text":{"config":{}}},"objects":[{"id":"w","kind":"tensor","shape":[)" + std::to_string(n) +

@@ -86,8 +86,9 @@ void checkRepresentedValues(const Case &test) {
   if (formatInfo(geometry.format).category == FormatCategory::Direct) {
     // The expected value of a direct word follows from the word itself.
     const size_t wordBytes = formatInfo(geometry.format).bits / 8;
-    if (test.object.contains("words"))
+    if (test.object.contains("words")) {
       EXPECT_EQ(test.bytes, leBytes(hexWords(test.object["words"], wordBytes * 2), wordBytes));
+    }
     for (size_t i = 0; i < values.size(); ++i) {
       uint32_t word = 0;
       for (size_t b = 0; b < wordBytes; ++b)
@@ -137,13 +138,14 @@ void checkWordsAndReencoding(const Case &test) {
     EXPECT_EQ(text(allScales, 2), leBytes(hexWords(test.object["scales_f16"], 4), 2));
     // The second half of the rows first: calls may come in any order.
     const uint64_t split = geometry.rows / 2, groups = geometry.logicalGroupsPerRow();
-    for (const auto [first, count] : {std::pair(split, geometry.rows - split), std::pair(uint64_t(0), split)})
-      if (count)
+    for (const auto &[first, count] : {std::pair(split, geometry.rows - split), std::pair(uint64_t(0), split)})
+      if (count) {
         ASSERT_TRUE(encodeRows(geometry, first,
                                GroupedRows{std::span(codes).subspan(first * geometry.k, count * geometry.k),
                                            std::span(scales).subspan(first * groups, count * groups)},
                                out)
                         .ok());
+      }
     break;
   }
   case Layout::BlockScaleK16M128x4V1: {
@@ -157,10 +159,12 @@ void checkWordsAndReencoding(const Case &test) {
       if (i % 2)
         packed += char(codes[i - 1] | codes[i] << 4);
     }
-    if (test.object.contains("codes_e2m1"))
+    if (test.object.contains("codes_e2m1")) {
       EXPECT_EQ(nibbles, test.object["codes_e2m1"].get<std::string>());
-    if (test.object.contains("codes_packed_sha256"))
+    }
+    if (test.object.contains("codes_packed_sha256")) {
       EXPECT_EQ(hexOf(packed), test.object["codes_packed_sha256"].get<std::string>());
+    }
     compared += test.object.contains("codes_e2m1") || test.object.contains("codes_packed_sha256");
     EXPECT_EQ(text(scales, 1), leBytes(hexWords(test.object["scales_e4m3"], 2), 1));
     const uint32_t divisor = readDivisor(geometry, bytesOf(test.bytes));
@@ -204,7 +208,7 @@ void checkSourceEncoder(const Case &test, int &objects) {
       encodedFast = encoded;
       continue;
     }
-    for (const auto [encode, out] : {std::pair(&encodeRowCanonical, &encoded), std::pair(&encodeRowFast, &encodedFast)}) {
+    for (const auto &[encode, out] : {std::pair(&encodeRowCanonical, &encoded), std::pair(&encodeRowFast, &encodedFast)}) {
       std::vector<int8_t> codes(geometry.k);
       std::vector<uint16_t> scales(geometry.logicalGroupsPerRow());
       ASSERT_TRUE(encode(geometry.format, row, codes, scales).ok());
