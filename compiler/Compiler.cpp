@@ -256,8 +256,9 @@ private:
   static void describeTarget(const PlanView &view, const plan::Target &target, TargetReport &report) {
     report.name = target.name()->str();
     report.executor = target.executor()->str();
-    for (const auto *feature : *target.cpu_features())
-      report.cpuFeatures.push_back(feature->str());
+    if (target.cpu_features())
+      for (const auto *feature : *target.cpu_features())
+        report.cpuFeatures.push_back(feature->str());
     std::vector<std::vector<std::pair<std::string, size_t>>> uses(target.kernels()->size());
     for (const plan::Phase *phase : *target.phases()) {
       report.launches.emplace_back(phase->name()->str(), phase->launches()->size());
@@ -270,7 +271,8 @@ private:
     }
     for (uint32_t i = 0; i < target.kernels()->size(); ++i) {
       const plan::Kernel &kernel = *target.kernels()->Get(i);
-      report.kernels.push_back({kernel.name()->str(), kernel.family()->str(), kernel.profile()->str(),
+      const auto text = [](const flatbuffers::String *value) { return value ? value->str() : std::string(); };
+      report.kernels.push_back({kernel.name()->str(), text(kernel.family()), text(kernel.profile()),
                                 kernel.kind() == plan::KernelKind::Elf ? "elf" : "builtin", kernel.scratch_bytes(),
                                 std::move(uses[i])});
     }
