@@ -66,7 +66,7 @@ public:
 
   /// Calls an internal function that stays one copy however often it is called, since micro-kernels are
   /// inlined wherever they are called. The first use of `name` defines it: `body` emits it from its
-  /// parameters, which have the types of `operands`.
+  /// parameters, which have the types of `operands`. Names start with '$', which no kernel's symbol holds.
   void callShared(llvm::StringRef name, mlir::ValueRange operands,
                   llvm::function_ref<void(mlir::ValueRange)> body);
 

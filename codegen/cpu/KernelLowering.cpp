@@ -56,6 +56,8 @@ LogicalResult KernelLowering::refuse(const llvm::Twine &why) {
 }
 
 LogicalResult KernelLowering::open() {
+  if (kernelSymbol(kernel).starts_with("ni_"))
+    return refuse("names that start with ni_ are those of micro-kernels");
   Block *block = kernel.getBlock();
   ValueRange yielded = kernel.getYield()->getOperands();
   auto fused = llvm::dyn_cast<FusedOp>(block->front());

@@ -41,7 +41,7 @@ void AttentionLowering::attend(Value row, Value rows, Value firstHead, Value end
       Value at = b.add(b.mul(row, width), b.mul(from, dim));
       Value plane = b.mul(kv, cache.getCapacity() * dim * wordBytes(cache));
       Value length = b.add(b.add(l.position(), row), b.constant(1));
-      b.callShared("attend",
+      b.callShared("$attend",
                    {b.floatAt(query, at), rows, b.sub(to, from), b.offset(keys, plane), b.offset(values, plane),
                     length, b.floatAt(out, at), scratch},
                    [&](ValueRange p) {

@@ -178,6 +178,8 @@ LogicalResult LinearLowering::chooseGranule() {
 }
 
 LogicalResult LinearLowering::run() {
+  if (profile != "f32" && profile != "a16" && profile != "a8")
+    return l.refuse("unknown profile");
   for (Operation &op : *l.body)
     if (auto linear = llvm::dyn_cast<LinearOp>(op)) {
       if (failed(matchInput(linear.getX())))
@@ -283,7 +285,7 @@ void LinearLowering::callLinear(LinearOp linear, Value rows, Value begin, Value 
   llvm::SmallVector<Value, 3> planes = l.pointers(linear.getWeight());
   Value packedRows = packed[static_cast<int>(packOf(linear))];
   // K is the same in all calls; rows too when they are static.
-  b.callShared(("linear_" + format).str(),
+  b.callShared(("$linear_" + format).str(),
                {planes[0], planes[1], planes[2], packedRows, rows, begin, end, out, ldOut, linearScratch},
                [&](ValueRange p) {
                  Value blockRows = maxRows == 1 ? b.constant(1) : p[4];

@@ -86,7 +86,7 @@ LogicalResult lowerKvAppend(KernelLowering &l) {
   Value position = l.position();
   return l.forEachRow(op.getKey(), [&](Value row) {
     for (int plane : {0, 1})
-      b.callShared("kv_store",
+      b.callShared("$kv_store",
                    {b.floatAt(sources[plane], b.mul(row, width)), b.add(position, row), planes[plane]},
                    [&](ValueRange p) {
                      b.call(cache.getElementType().isBF16() ? "ni_kv_store_bf16" : "ni_kv_store_f32",
