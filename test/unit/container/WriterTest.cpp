@@ -111,6 +111,24 @@ TEST_F(WriterTest, HeaderAndPadding) {
   EXPECT_NE(json.find(R"("bindings":{"text/row1":{"parts":[{"object":"text/w","range":[40,80]}]},"text/w":{"object":"text/w"}},"uses":[{"parameter":"text/w","input":"text/input","activation_policy":"A16Only"}],"metadata":{"name":"small"},"files":[{"path":null,"payload_bytes":528}]})"), std::string::npos) << json;
 }
 
+/// The page shows this artifact's signature text and the golden file's first bytes; both are checked here.
+TEST_F(WriterTest, DocumentedExamples) {
+  const std::string page = readBytes(std::string(NINFER_SOURCE_DIR) + "/docs/container.md");
+  std::istringstream lines(storageSignatureText(smallPlan().directory()));
+  std::string want, line;
+  while (std::getline(lines, line))
+    want += "    " + line + "\n";
+  EXPECT_NE(page.find(want), std::string::npos) << want;
+  const std::string file = readBytes(fixturePath("v3_single.ninfer"));
+  for (size_t row = 0; row < 3; ++row) {
+    char text[128];
+    int at = std::snprintf(text, sizeof text, "    %08zx:", row * 16);
+    for (size_t i = 0; i < 16; ++i)
+      at += std::snprintf(text + at, sizeof text - size_t(at), i % 2 ? "%02x" : " %02x", uint8_t(file[row * 16 + i]));
+    EXPECT_NE(page.find(text), std::string::npos) << text;
+  }
+}
+
 TEST_F(WriterTest, SameContentSameBytes) {
   ASSERT_TRUE(writeSmall(smallPlan(), smallTensor()).ok());
   const std::string first = readBytes(target_);
