@@ -14,7 +14,7 @@ namespace ninfer {
 
 struct TeamOptions {
   unsigned threads = 1;   ///< the calling thread included
-  std::vector<int> cpus;  ///< CPU of thread i is cpus[i % size]; empty: threads are not pinned
+  std::vector<int> cpus = {}; ///< CPU of thread i is cpus[i % size]; empty: threads are not pinned
   uint64_t spinNs = 0;    ///< longest spin before sleeping
 };
 

@@ -27,13 +27,13 @@ enum class CodeMapping { Auto, Direct, Memory };
 enum class Preload { Auto, Always, Never };
 
 struct EngineOptions {
-  std::filesystem::path plan;
-  std::filesystem::path weights; ///< empty: the name stored in the plan, beside the plan
-  std::string target;            ///< empty: the first one that this machine supports
+  std::filesystem::path plan = {};
+  std::filesystem::path weights = {}; ///< empty: the name stored in the plan, beside the plan
+  std::string target = {};            ///< empty: the first one that this machine supports
   CodeMapping codeMapping = CodeMapping::Auto;
   Preload preload = Preload::Auto;
-  LogSink log;
-  std::optional<Machine> machine; ///< empty: this one. For tests.
+  LogSink log = {};
+  std::optional<Machine> machine = {}; ///< empty: this one. For tests.
 };
 
 /// A plan file, opened once: the descriptor serves the direct mapping of its machine code.

@@ -1,0 +1,322 @@
+// ninfer-exec as a process: answers, exit codes, and what a user sees when something is wrong.
+#include "support/File.h"
+#include "test/unit/runtime/TinyModel.h"
+
+#include <cmath>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+
+using namespace ninfer;
+using namespace ninfer::test;
+
+namespace {
+
+struct Outcome {
+  int code = -1; ///< exit code, or 1000 + signal
+  std::string out, err;
+};
+
+bool contains(const std::string &text, const std::string &part) { return text.find(part) != std::string::npos; }
+
+class ExecTool : public testing::Test {
+protected:
+  void SetUp() override { plan_ = writeTiny(folder_, model_).string(); }
+
+  pid_t start(const std::vector<std::string> &arguments, const std::string &input, int stdoutFd = -1) {
+    writeBytes(folder_ / "stdin", std::as_bytes(std::span(input.data(), input.size())));
+    const pid_t child = fork();
+    if (child == 0) {
+      dup2(open((folder_ / "stdin").c_str(), O_RDONLY), 0);
+      dup2(stdoutFd >= 0 ? stdoutFd : open((folder_ / "stdout").c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), 1);
+      dup2(open((folder_ / "stderr").c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), 2);
+      std::vector<char *> argv = {const_cast<char *>("ninfer-exec")};
+      for (const std::string &argument : arguments)
+        argv.push_back(const_cast<char *>(argument.c_str()));
+      argv.push_back(nullptr);
+      execv(NINFER_BIN_DIR "/ninfer-exec", argv.data());
+      _exit(99);
+    }
+    return child;
+  }
+  Outcome finish(pid_t child) {
+    int status = 0;
+    waitpid(child, &status, 0);
+    Outcome outcome;
+    outcome.code = WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
+    if (std::filesystem::exists(folder_ / "stdout"))
+      outcome.out = readFile(folder_ / "stdout").take();
+    outcome.err = readFile(folder_ / "stderr").take();
+    return outcome;
+  }
+  Outcome exec(const std::vector<std::string> &arguments, const std::string &input = "") {
+    return finish(start(arguments, input));
+  }
+
+  TemporaryFolder folder_;
+  TinyModel model_;
+  std::string plan_;
+};
+
+int32_t largest(const std::vector<double> &values) {
+  return int32_t(std::max_element(values.begin(), values.end()) - values.begin());
+}
+
+std::string joined(const std::vector<int32_t> &tokens, const char *separator) {
+  std::string text;
+  for (int32_t token : tokens)
+    text += (text.empty() ? "" : separator) + std::to_string(token);
+  return text;
+}
+
+} // namespace
+
+TEST_F(ExecTool, GreedyIdsAgreeWithTheOracle) {
+  std::vector<int32_t> tokens = {72, 105, 33}, generated;
+  for (int i = 0; i < 8; ++i) {
+    generated.push_back(largest(model_.logits(tokens)));
+    tokens.push_back(generated.back());
+  }
+  for (const char *threads : {"1", "3"}) {
+    const Outcome outcome =
+        exec({plan_, "--tokens", "72,105,33", "-n", "8", "--ids", "--ignore-eos", "-t", threads});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(outcome.out, joined(generated, "\n") + "\n");
+    EXPECT_EQ(outcome.err, "");
+  }
+}
+
+TEST_F(ExecTool, PromptSourcesAreTheSame) {
+  writeBytes(folder_ / "prompt.txt", std::as_bytes(std::span("Hi!", 3)));
+  writeBytes(folder_ / "ids", std::as_bytes(std::span("72 105\n33\n", 10)));
+  const std::vector<std::string> tail = {"-n", "5", "--ids", "--ignore-eos", "-t", "1"};
+  const auto with = [&](std::vector<std::string> arguments, const std::string &input = "") {
+    arguments.insert(arguments.begin(), plan_);
+    arguments.insert(arguments.end(), tail.begin(), tail.end());
+    const Outcome outcome = exec(arguments, input);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return outcome.out;
+  };
+  const std::string expected = with({"--tokens", "72,105,33"});
+  EXPECT_EQ(with({"-p", "Hi!"}), expected);
+  EXPECT_EQ(with({"-f", (folder_ / "prompt.txt").string()}), expected);
+  EXPECT_EQ(with({"--tokens", "@" + (folder_ / "ids").string()}), expected);
+  EXPECT_EQ(with({}, "Hi!"), expected);
+}
+
+TEST_F(ExecTool, SeedsRepeatAndDiffer) {
+  const auto sample = [&](const char *seed) {
+    return exec({plan_, "-p", "Hi!", "-n", "12", "--ids", "--ignore-eos", "--temp", "1.5", "--seed", seed}).out;
+  };
+  EXPECT_EQ(sample("1"), sample("1"));
+  EXPECT_NE(sample("1"), sample("2"));
+}
+
+TEST_F(ExecTool, LogitsAgreeWithTheOracle) {
+  const std::vector<int32_t> tokens = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
+  const Outcome raw = exec({"logits", plan_, "--tokens", joined(tokens, ","), "-o", "raw"});
+  ASSERT_EQ(raw.code, 0) << raw.err;
+  ASSERT_EQ(raw.out.size(), size_t(TinyModel::kVocab) * 4);
+  const Outcome each = exec({"logits", plan_, "--tokens", joined(tokens, ","), "-o", "raw", "--each", "--out",
+                             (folder_ / "each.bin").string()});
+  ASSERT_EQ(each.code, 0) << each.err;
+  const std::string all = readFile(folder_ / "each.bin").take();
+  ASSERT_EQ(all.size(), raw.out.size() * tokens.size());
+  EXPECT_EQ(all.substr(raw.out.size() * (tokens.size() - 1)), raw.out);
+  for (size_t length = 1; length <= tokens.size(); ++length) {
+    const auto expected = model_.logits({tokens.begin(), tokens.begin() + ptrdiff_t(length)});
+    for (size_t i = 0; i < expected.size(); ++i) {
+      float value = 0;
+      std::memcpy(&value, all.data() + ((length - 1) * expected.size() + i) * 4, 4);
+      ASSERT_NEAR(value, expected[i], 1e-3) << length << " " << i;
+    }
+  }
+  const Outcome json = exec({"logits", plan_, "--tokens", joined(tokens, ",")});
+  const auto parsed = nlohmann::json::parse(json.out);
+  EXPECT_EQ(parsed["positions"].size(), 1u);
+  EXPECT_EQ(parsed["positions"][0]["position"], 10);
+  float first = 0;
+  std::memcpy(&first, raw.out.data(), 4);
+  EXPECT_EQ(parsed["positions"][0]["logits"][0].get<float>(), first);
+  const Outcome top = exec({"logits", plan_, "-p", "abc", "--top", "3", "-o", "json"});
+  const auto rows = nlohmann::json::parse(top.out);
+  ASSERT_EQ(rows.size(), 3u);
+  EXPECT_EQ(rows[0]["token"].get<int32_t>(), largest(model_.logits({97, 98, 99})));
+}
+
+TEST_F(ExecTool, UsageErrors) {
+  struct Case {
+    std::vector<std::string> arguments;
+    std::string input, message;
+  };
+  const Case cases[] = {
+      {{plan_, "-p", ""}, "", "the prompt is empty"},
+      {{plan_}, "", "standard input: the prompt is empty"},
+      {{plan_, "-p", "ab\xff\xfe"}, "", "not valid UTF-8 at byte 2"},
+      {{plan_}, "\xc3", "not valid UTF-8 at byte 0"},
+      {{plan_, "-p", "x", "--tokens", "1"}, "", "more than one prompt"},
+      {{plan_, "--tokens", "1,2,999"}, "", "token 2 is 999, the vocabulary has 260 entries"},
+      {{plan_, "--tokens", "1,x"}, "", "--tokens: byte 2"},
+      {{plan_, "--tokens", "1,-2"}, "", "--tokens: byte 2"},
+      {{plan_, "-p", std::string(33, 'a')}, "", "context overflow: the prompt has 33 tokens"},
+      {{plan_, "-p", "abc", "-n", "31"}, "", "-n asks for 31"},
+      {{plan_, "-p", "x", "--temp", "-1"}, "", "temperature"},
+      {{plan_, "-p", "x", "--no-such-option"}, "", "--no-such-option"},
+      {{plan_, "-p", "x", "-t", "0"}, "", "--threads"},
+      {{}, "", "plan"},
+      {{"bench", plan_, "-p", "33", "-n", "0"}, "", "context overflow"},
+      {{"bench", plan_, "-o", "xml"}, "", "xml"},
+      {{"logits", plan_, "-p", "x", "-o", "table"}, "", "needs --top"},
+  };
+  for (const Case &c : cases) {
+    const Outcome outcome = exec(c.arguments, c.input);
+    EXPECT_EQ(outcome.code, 2) << outcome.err;
+    EXPECT_EQ(outcome.out, "");
+    EXPECT_TRUE(contains(outcome.err, c.message)) << outcome.err;
+    EXPECT_EQ(outcome.err.rfind("error[NB", 0), 0u) << outcome.err;
+  }
+}
+
+TEST_F(ExecTool, FilesAndTargets) {
+  EXPECT_EQ(exec({"/no/such.plan", "-p", "x"}).code, 3);
+  EXPECT_EQ(exec({folder_.path().string(), "-p", "x"}).code, 3);
+  EXPECT_EQ(exec({plan_, "-f", "/no/such.txt"}).code, 3);
+  EXPECT_EQ(exec({(folder_ / "tiny.ninfer").string(), "-p", "x"}).code, 3);
+  EXPECT_EQ(exec({plan_, "-p", "x", "--weights", "/no/such.ninfer"}).code, 3);
+  TinyModel other({.layers = 1, .publicName = "other"});
+  other.writeArtifact(folder_ / "other.ninfer");
+  const Outcome weights = exec({plan_, "-p", "x", "--weights", (folder_ / "other.ninfer").string()});
+  EXPECT_EQ(weights.code, 4);
+  EXPECT_TRUE(contains(weights.err, "other weights")) << weights.err;
+  const Outcome target = exec({plan_, "-p", "x", "--target", "cuda:sm_90"});
+  EXPECT_EQ(target.code, 4);
+  EXPECT_TRUE(contains(target.err, "it has reference")) << target.err;
+  const Outcome memory = exec({plan_, "-p", "x", "--memory-limit", "4kb"});
+  EXPECT_EQ(memory.code, 6);
+  EXPECT_TRUE(contains(memory.err, "available: 0.0 MiB")) << memory.err;
+}
+
+TEST_F(ExecTool, ArtifactWithoutText) {
+  TinyModel bare({.resources = false, .publicName = "bare"});
+  bare.writeArtifact(folder_ / "bare.ninfer");
+  writeBytes(folder_ / "bare.plan", buildBytes(bare.plan("bare.ninfer")));
+  const std::string plan = (folder_ / "bare.plan").string();
+  const Outcome text = exec({plan, "-p", "x"});
+  EXPECT_EQ(text.code, 5);
+  EXPECT_TRUE(contains(text.err, "--tokens")) << text.err;
+  const Outcome ids = exec({plan, "--tokens", "5", "-n", "2"});
+  EXPECT_EQ(ids.code, 0) << ids.err;
+  EXPECT_EQ(std::count(ids.out.begin(), ids.out.end(), '\n'), 2);
+  EXPECT_EQ(exec({"chat", plan, "-p", "x"}).code, 5);
+}
+
+TEST_F(ExecTool, FullContextEndsTheAnswer) {
+  const Outcome outcome = exec({plan_, "-p", "abcd", "--ids", "--ignore-eos"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  // 32 positions: 4 of the prompt, 28 generated and submitted, one more sampled from the last.
+  EXPECT_EQ(std::count(outcome.out.begin(), outcome.out.end(), '\n'), 29);
+  EXPECT_TRUE(contains(outcome.err, "context of the plan is full")) << outcome.err;
+}
+
+TEST_F(ExecTool, ClosedPipeStopsQuietly) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  close(ends[0]);
+  const pid_t child = start({plan_, "-p", "abcd", "--ids", "--ignore-eos"}, "", ends[1]);
+  close(ends[1]);
+  const Outcome outcome = finish(child);
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_TRUE(contains(outcome.err, "stdout was closed")) << outcome.err;
+}
+
+TEST_F(ExecTool, FullDiskIsAnError) {
+  const int full = open("/dev/full", O_WRONLY);
+  if (full < 0)
+    GTEST_SKIP() << "no /dev/full";
+  const pid_t child = start({plan_, "-p", "abcd", "--ids"}, "", full);
+  close(full);
+  const Outcome outcome = finish(child);
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_TRUE(contains(outcome.err, "cannot write to stdout")) << outcome.err;
+}
+
+TEST_F(ExecTool, CtrlCEndsWith130) {
+  TinyModel large({.maxContext = 4096, .publicName = "long"});
+  large.writeArtifact(folder_ / "long.ninfer");
+  writeBytes(folder_ / "long.plan", buildBytes(large.plan("long.ninfer")));
+  const pid_t child = start({(folder_ / "long.plan").string(), "-p", "abcd", "--ids", "--ignore-eos"}, "");
+  // Wait for the first token, so that the signal arrives in the middle of the answer.
+  for (int i = 0; i < 2000; ++i) {
+    std::error_code ignored;
+    if (std::filesystem::file_size(folder_ / "stdout", ignored) > 0 && !ignored)
+      break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  kill(child, SIGINT);
+  const Outcome outcome = finish(child);
+  EXPECT_EQ(outcome.code, 130) << outcome.err;
+  EXPECT_TRUE(contains(outcome.err, "interrupted")) << outcome.err;
+  ASSERT_FALSE(outcome.out.empty());
+  EXPECT_EQ(outcome.out.back(), '\n'); // whole lines only
+}
+
+TEST_F(ExecTool, Chat) {
+  // The template spells <user>hello<bot>: one id, five bytes, one id.
+  std::vector<int32_t> tokens = {258, 'h', 'e', 'l', 'l', 'o', 259};
+  const Outcome logits = exec({"logits", plan_, "-p", "<user>hello<bot>", "--top", "1", "-o", "json"});
+  ASSERT_EQ(logits.code, 0) << logits.err;
+  EXPECT_EQ(nlohmann::json::parse(logits.out)[0]["token"].get<int32_t>(), largest(model_.logits(tokens)));
+
+  const Outcome once = exec({"chat", plan_, "-p", "hello", "-n", "6", "--ignore-eos"});
+  EXPECT_EQ(once.code, 0) << once.err;
+  const Outcome script = exec({"chat", plan_, "-n", "6", "--ignore-eos"}, "hello\n/clear\nhello\n/exit\nnever\n");
+  EXPECT_EQ(script.code, 0) << script.err;
+  EXPECT_EQ(script.out, once.out + once.out); // a cleared conversation begins afresh
+  const Outcome bad = exec({"chat", plan_}, "\xff\n");
+  EXPECT_EQ(bad.code, 2);
+  const Outcome overflow = exec({"chat", plan_, "-p", std::string(40, 'a')});
+  EXPECT_EQ(overflow.code, 2);
+  EXPECT_TRUE(contains(overflow.err, "context overflow")) << overflow.err;
+}
+
+TEST_F(ExecTool, Bench) {
+  const Outcome json =
+      exec({"bench", plan_, "-p", "4,8", "-n", "3", "-d", "0,5", "-t", "1,2", "-r", "2", "-o", "json"});
+  ASSERT_EQ(json.code, 0) << json.err;
+  const auto rows = nlohmann::json::parse(json.out);
+  ASSERT_EQ(rows.size(), 12u);
+  EXPECT_EQ(rows[0]["test"], "pp4");
+  EXPECT_EQ(rows[2]["test"], "tg3");
+  EXPECT_EQ(rows[5]["test"], "tg3 @ d5");
+  EXPECT_EQ(rows[11]["threads"], 2);
+  for (const auto &row : rows)
+    EXPECT_GT(row["t/s"].get<double>(), 0);
+  const std::vector<std::string> base = {"bench", plan_, "-p", "4", "-n", "0", "-r", "1", "-o"};
+  const auto lines = [&](const char *format) {
+    auto arguments = base;
+    arguments.push_back(format);
+    const Outcome outcome = exec(arguments);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return std::count(outcome.out.begin(), outcome.out.end(), '\n');
+  };
+  EXPECT_EQ(lines("table"), 2);
+  EXPECT_EQ(lines("md"), 3);
+  EXPECT_EQ(lines("csv"), 2);
+  EXPECT_EQ(lines("jsonl"), 1);
+  const Outcome startup = exec({"bench", plan_, "--startup", "-r", "2", "-o", "csv"});
+  EXPECT_EQ(startup.code, 0) << startup.err;
+  EXPECT_TRUE(contains(startup.out, "first token")) << startup.out;
+}
+
+TEST_F(ExecTool, StatsGoToStderr) {
+  const Outcome outcome = exec({plan_, "-p", "abc", "-n", "4", "--ids", "--ignore-eos", "--stats", "--profile"});
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_EQ(std::count(outcome.out.begin(), outcome.out.end(), '\n'), 4);
+  for (const char *part : {"ledger", "peak RSS", "first token at", "ref.linear"})
+    EXPECT_TRUE(contains(outcome.err, part)) << part;
+}
