@@ -134,16 +134,29 @@ struct OutlineKernelsPass : impl::OutlineKernelsPassBase<OutlineKernelsPass> {
   }
 
 private:
-  LogicalResult outline(Operation *op, const PhaseInfo &phase, KernelTable &table) {
+  /// The attributes of an admitted operation, with the types that follow from them.
+  LogicalResult checkAdmission(Operation *op) {
     for (llvm::StringRef attr : {NinferDialect::kFamily, NinferDialect::kProfile, NinferDialect::kTilesConst,
                                  NinferDialect::kTilesPerRow})
       if (!op->hasAttr(attr))
         return op->emitOpError() << "expected attribute " << attr << ", which ninfer-admit-kernels sets";
-    auto familyName = op->getAttrOfType<StringAttr>(NinferDialect::kFamily);
-    const KernelFamily *family = familyName ? findFamily(familyName.getValue()) : nullptr;
-    if (!family)
+    auto family = op->getAttrOfType<StringAttr>(NinferDialect::kFamily);
+    if (!family || !findFamily(family.getValue()))
       return op->emitOpError() << NinferDialect::kFamily << ": expected a family of the kernel catalog, got "
                                << op->getAttr(NinferDialect::kFamily);
+    if (!op->getAttrOfType<StringAttr>(NinferDialect::kProfile))
+      return op->emitOpError() << NinferDialect::kProfile << ": expected a string, got "
+                               << op->getAttr(NinferDialect::kProfile);
+    for (llvm::StringRef attr : {NinferDialect::kTilesConst, NinferDialect::kTilesPerRow})
+      if (auto tiles = op->getAttrOfType<IntegerAttr>(attr); !tiles || tiles.getInt() < 0)
+        return op->emitOpError() << attr << ": expected an integer of at least 0, got " << op->getAttr(attr);
+    return success();
+  }
+
+  LogicalResult outline(Operation *op, const PhaseInfo &phase, KernelTable &table) {
+    if (failed(checkAdmission(op)))
+      return failure();
+    const KernelFamily *family = findFamily(op->getAttrOfType<StringAttr>(NinferDialect::kFamily).getValue());
     FailureOr<KernelSignature> signature = signatureOf(op, phase);
     if (failed(signature))
       return failure();

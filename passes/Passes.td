@@ -12,9 +12,8 @@ def BindParametersPass : Pass<"ninfer-bind-parameters", "::mlir::ModuleOp"> {
 
     Postcondition: every parameter has `planes`: the payload range of its rows in each plane of its object, in the
     order of runtime/abi/kernel_abi.h. A kernel reads one run of consecutive rows, so the parts of a parameter
-    must be one range of one object, start and end at rows (for `blockscale-k16-m128x4-v1`: at blocks of 128
-    rows), and agree with the parameter in format, layout and row length. The object's size and alignment must
-    be those of its encoding.
+    must be one range of one object that starts at a row (for `blockscale-k16-m128x4-v1`: at a block of 128
+    rows), and its rows must have the length of the object's.
 
     ```mlir
     // in: the second 192 rows of a fused matrix
