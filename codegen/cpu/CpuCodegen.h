@@ -70,7 +70,7 @@ struct CpuObject {
 
 /// Compiles every `ninfer.kernel` of `module`, which is not changed. Its context gets the LLVM, arith, scf
 /// and cf dialects loaded. Errors name the kernel: NB0482 not implemented (family, profile, format, shape),
-/// NB0483 lowering or code generation failed, NB0484 ELF link failed or the ELF breaks a rule, NB0902 IO.
+/// NB0483 lowering or code generation failed, NB0484 ELF link failed or the ELF breaks a rule, NB0906 and NB0907 files.
 Result<CpuObject> compileKernels(mlir::ModuleOp module, const CpuTarget &target,
                                  const CpuCodegenOptions &options);
 

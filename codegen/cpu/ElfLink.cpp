@@ -25,7 +25,7 @@ Error linkError(std::string message) {
 }
 
 Error systemError(const char *what) {
-  return makeError(ErrorKind::Failed, "NB0902", std::string(what) + ": " + std::strerror(errno));
+  return makeError(ErrorKind::Failed, "NB0906", std::string(what) + ": " + std::strerror(errno));
 }
 
 /// Closes a file descriptor once.

@@ -11,7 +11,7 @@
 namespace ninfer::cpu {
 
 /// Links position-independent x86-64 objects in the given order. Everything must be defined by them.
-/// Errors: NB0484 with LLD's messages; NB0902 when a file descriptor or thread cannot be made.
+/// Errors: NB0484 with LLD's messages; NB0906 when a file descriptor cannot be made.
 /// LLD keeps global state, so calls take turns.
 Result<std::vector<char>> linkSharedObject(const std::vector<std::vector<char>> &objects);
 

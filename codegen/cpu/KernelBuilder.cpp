@@ -22,7 +22,7 @@ KernelBuilder::KernelBuilder(MLIRContext *context, Location loc, llvm::StringRef
   for (unsigned index : {0u, 1u, 4u})
     function_.setArgAttr(index, LLVM::LLVMDialect::getNoAliasAttrName(), builder_.getUnitAttr());
   Block *entry = function_.addEntryBlock(builder_);
-  head_.region = &function_.getBody();
+  head_.block = entry;
   builder_.setInsertionPointToStart(entry);
   builder_.setInsertionPoint(LLVM::ReturnOp::create(builder_, loc_, ValueRange()));
 }
@@ -32,8 +32,14 @@ OwningOpRef<ModuleOp> KernelBuilder::finish() { return std::move(module_); }
 /// Makes a value at the head of the function, where it dominates every use.
 Value KernelBuilder::onEntry(llvm::function_ref<Value()> make) {
   OpBuilder::InsertionGuard guard(builder_);
-  builder_.setInsertionPointToStart(&head_.region->front());
-  return make();
+  if (head_.last)
+    builder_.setInsertionPointAfter(head_.last);
+  else
+    builder_.setInsertionPointToStart(head_.block);
+  Value value = make();
+  if (Operation *op = value.getDefiningOp())
+    head_.last = op;
+  return value;
 }
 
 Value KernelBuilder::constant(int64_t value) {
@@ -154,7 +160,7 @@ void KernelBuilder::callShared(llvm::StringRef name, ValueRange operands,
     shared.setNoInline(true);
     Block *entry = shared.addEntryBlock(builder_);
     HeadValues caller = std::exchange(head_, HeadValues());
-    head_.region = &shared.getBody();
+    head_.block = entry;
     builder_.setInsertionPointToStart(entry);
     builder_.setInsertionPoint(LLVM::ReturnOp::create(builder_, loc_, ValueRange()));
     body(entry->getArguments());

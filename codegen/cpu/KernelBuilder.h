@@ -87,7 +87,8 @@ private:
   mlir::LLVM::LLVMFuncOp function_;
   /// Values made at the head of the function being filled.
   struct HeadValues {
-    mlir::Region *region = nullptr;
+    mlir::Block *block = nullptr;
+    mlir::Operation *last = nullptr; ///< what they are made after, so that each may use the earlier ones
     llvm::DenseMap<int64_t, mlir::Value> constants, arguments, scalars;
   };
   HeadValues head_;

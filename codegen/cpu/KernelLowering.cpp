@@ -4,6 +4,8 @@
 #include "artifact/layouts/Layout.h"
 #include "runtime/abi/kernel_abi.h"
 
+#include "mlir/IR/Verifier.h"
+
 #include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
@@ -201,6 +203,8 @@ FailureOr<LoweredKernel> lowerKernel(KernelOp kernel) {
   LoweredKernel out;
   out.scratchBytes = l.b.scratchBytes();
   out.module = l.b.finish();
+  if (failed(verify(*out.module)))
+    return failure();
   return out;
 }
 
