@@ -1,4 +1,8 @@
-// ninfer-opt: reads IR, runs the named passes, prints IR. The tool of the lit suite and of passes' authors.
+// ninfer-opt: reads IR, runs the named passes, prints IR. The tool of the lit suite and of passes'
+// authors.
+#ifdef NINFER_HAVE_CPU_CODEGEN
+#include "codegen/cpu/Passes.h"
+#endif
 #include "dialects/ninfer/NinferDialect.h"
 #ifdef NINFER_HAVE_PASSES
 #include "passes/Pipelines.h"
@@ -15,6 +19,9 @@ int main(int argc, char **argv) {
   mlir::registerTransformsPasses(); // canonicalize, cse, symbol-dce, ...
 #ifdef NINFER_HAVE_PASSES
   ninfer::registerNinferPasses();
+#endif
+#ifdef NINFER_HAVE_CPU_CODEGEN
+  ninfer::registerCpuCodegenPasses();
 #endif
   return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, "ninfer IR driver\n", registry));
 }
