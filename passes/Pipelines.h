@@ -11,9 +11,9 @@ namespace ninfer {
 
 struct PipelineOptions {
   std::string target = "cpu:x86-64-v3"; ///< "reference" or "cpu:LEVEL"; printed in messages and traces
-  std::string executor;                 ///< "cpu" or "reference"; empty: what the target's name says
+  std::string executor = {};            ///< "cpu" or "reference"; empty: what the target's name says
   /// CPU features in LLVM spelling; empty: those of the named level. A driver that resolved "native" fills both.
-  std::vector<std::string> features;
+  std::vector<std::string> features = {};
 };
 
 /// bind-parameters, canonicalize, cse, split-phases, specialize-shapes, fuse (not for executor
