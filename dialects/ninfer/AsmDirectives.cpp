@@ -24,7 +24,8 @@ ParseResult parseCompactDict(OpAsmParser &parser, NamedAttrList &attributes) {
     else if (name == "unit_offset")
       wrong = !isa<BoolAttr>(value);
     if (wrong)
-      return parser.emitError(loc) << "attribute '" << name << "' has the wrong kind of value: " << value;
+      return parser.emitError(loc)
+             << "attribute '" << name << "' has the wrong kind of value: " << value;
   }
   return success();
 }
@@ -73,8 +74,8 @@ ParseResult parseObjectEncoding(OpAsmParser &parser, DenseI64ArrayAttr &shape, F
   return success();
 }
 
-void printObjectEncoding(OpAsmPrinter &printer, Operation *, DenseI64ArrayAttr shape, FormatAttr format,
-                         LayoutAttr layout) {
+void printObjectEncoding(OpAsmPrinter &printer, Operation *, DenseI64ArrayAttr shape,
+                         FormatAttr format, LayoutAttr layout) {
   if (shape.empty())
     printer << "scalar";
   else

@@ -60,7 +60,8 @@ FailureOr<Layout> parseRegistryName<Layout>(AsmParser &parser) {
 
 template <>
 FailureOr<ActivationPolicy> parseRegistryName<ActivationPolicy>(AsmParser &parser) {
-  return parseName<ActivationPolicy>(parser, "activation policy", activationPolicyFromName, listPolicies);
+  return parseName<ActivationPolicy>(parser, "activation policy", activationPolicyFromName,
+                                     listPolicies);
 }
 
 void printRegistryName(AsmPrinter &printer, Format value) {
@@ -73,15 +74,17 @@ void printRegistryName(AsmPrinter &printer, ActivationPolicy value) {
   printer.printKeywordOrString(toRef(canonicalName(value)));
 }
 
-LogicalResult verifyRegisteredPair(function_ref<InFlightDiagnostic()> emitError, Format format, Layout layout) {
+LogicalResult verifyRegisteredPair(function_ref<InFlightDiagnostic()> emitError, Format format,
+                                   Layout layout) {
   if (isRegisteredPair(format, layout))
     return success();
-  return emitError() << "format " << canonicalName(format) << " may not use layout " << canonicalName(layout)
+  return emitError() << "format " << canonicalName(format) << " may not use layout "
+                     << canonicalName(layout)
                      << ", the registered pairs are: " << listRegisteredPairs();
 }
 
-LogicalResult PartAttr::verify(function_ref<InFlightDiagnostic()> emitError, FlatSymbolRefAttr object,
-                               int64_t begin, int64_t end) {
+LogicalResult PartAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                               FlatSymbolRefAttr object, int64_t begin, int64_t end) {
   if (begin < 0 || end <= begin) // part_c1
     return emitError() << "range [" << begin << ", " << end << ") of object '" << object.getValue()
                        << "' must be non-empty and start at 0 or later";
@@ -91,8 +94,8 @@ LogicalResult PartAttr::verify(function_ref<InFlightDiagnostic()> emitError, Fla
 LogicalResult PlaneAttr::verify(function_ref<InFlightDiagnostic()> emitError, int64_t offset,
                                 int64_t bytes) {
   if (offset < 0 || bytes <= 0) // plane_c1
-    return emitError() << "plane needs an offset of 0 or later and at least one byte, got offset " << offset
-                       << " and " << bytes << " bytes";
+    return emitError() << "plane needs an offset of 0 or later and at least one byte, got offset "
+                       << offset << " and " << bytes << " bytes";
   return success();
 }
 

@@ -1,5 +1,5 @@
-// Rules of the compute operations that their declarations cannot express. The number in the comment of a
-// rule is its number in docs/dialect/spec.md and the name of its negative test.
+// Rules of the compute operations that their declarations cannot express. The number in the comment
+// of a rule is its number in docs/dialect/spec.md and the name of its negative test.
 #include "dialects/ninfer/NinferDialect.h"
 
 using namespace mlir;
@@ -11,32 +11,38 @@ namespace ninfer {
 //===----------------------------------------------------------------------===//
 
 static int64_t rowsOf(Value value) { return cast<RankedTensorType>(value.getType()).getDimSize(0); }
-static int64_t widthOf(Value value) { return cast<RankedTensorType>(value.getType()).getDimSize(1); }
+static int64_t widthOf(Value value) {
+  return cast<RankedTensorType>(value.getType()).getDimSize(1);
+}
 
 static std::string dimText(int64_t dim) {
   return ShapedType::isDynamic(dim) ? std::string("?") : std::to_string(dim);
 }
 
 /// `what` must be `expected`, which is explained by `because`.
-static LogicalResult expectDim(Operation *op, StringRef what, int64_t expected, int64_t actual, StringRef because) {
+static LogicalResult expectDim(Operation *op, StringRef what, int64_t expected, int64_t actual,
+                               StringRef because) {
   if (expected == actual)
     return success();
-  return op->emitOpError() << "expected " << what << " " << dimText(expected) << " (" << because << "), got "
-                           << dimText(actual);
+  return op->emitOpError() << "expected " << what << " " << dimText(expected) << " (" << because
+                           << "), got " << dimText(actual);
 }
 
-static LogicalResult expectType(Operation *op, StringRef what, Type expected, Type actual, StringRef because) {
+static LogicalResult expectType(Operation *op, StringRef what, Type expected, Type actual,
+                                StringRef because) {
   if (expected == actual)
     return success();
-  return op->emitOpError() << "expected " << what << " " << expected << " (" << because << "), got " << actual;
+  return op->emitOpError() << "expected " << what << " " << expected << " (" << because << "), got "
+                           << actual;
 }
 
 /// A weight takes part in arithmetic; I32 objects only carry indices.
 static LogicalResult expectArithmetic(Operation *op, WeightType weight) {
   if (weight.getFormat() != Format::I32)
     return success();
-  return op->emitOpError() << "weight format I32 holds indices, expected one of the other formats of: "
-                           << listFormats();
+  return op->emitOpError()
+         << "weight format I32 holds indices, expected one of the other formats of: "
+         << listFormats();
 }
 
 //===----------------------------------------------------------------------===//
@@ -47,7 +53,8 @@ LogicalResult EmbeddingOp::verify() {
   WeightType weight = getWeight().getType();
   if (failed(expectDim(*this, "result width", weight.getK(), widthOf(getResult()), // embedding_c1
                        "the length of a weight row")) ||
-      failed(expectDim(*this, "result rows", rowsOf(getTokens()), rowsOf(getResult()), // embedding_c2
+      failed(expectDim(*this, "result rows", rowsOf(getTokens()),
+                       rowsOf(getResult()), // embedding_c2
                        "the number of tokens")))
     return failure();
   return expectArithmetic(*this, weight); // embedding_c3
@@ -79,7 +86,8 @@ LogicalResult RmsNormOp::verify() {
 
 LogicalResult HeadNormOp::verify() {
   WeightType weight = getWeight().getType();
-  if (failed(expectDim(*this, "x width", getHeads() * weight.getK(), widthOf(getX()), // head_norm_c1
+  if (failed(expectDim(*this, "x width", getHeads() * weight.getK(),
+                       widthOf(getX()), // head_norm_c1
                        "heads times the weight length")))
     return failure();
   return expectArithmetic(*this, weight); // head_norm_c2
@@ -90,13 +98,15 @@ LogicalResult HeadNormOp::verify() {
 //===----------------------------------------------------------------------===//
 
 LogicalResult RopeOp::verify() {
-  return expectDim(*this, "x width", getHeads() * 2 * getTable().getType().getPairs(), widthOf(getX()), // rope_c1
+  return expectDim(*this, "x width", getHeads() * 2 * getTable().getType().getPairs(),
+                   widthOf(getX()), // rope_c1
                    "heads times two values per pair");
 }
 
 LogicalResult KvAppendOp::verify() {
   KvCacheType cache = getCache().getType();
-  return expectDim(*this, "key width", cache.getKvHeads() * cache.getHeadDim(), widthOf(getKey()), // kv_append_c1
+  return expectDim(*this, "key width", cache.getKvHeads() * cache.getHeadDim(),
+                   widthOf(getKey()), // kv_append_c1
                    "kv heads times head dimension of the cache");
 }
 
@@ -106,8 +116,10 @@ LogicalResult AttentionOp::verify() {
                        "kv heads of the cache")))
     return failure();
   if (getHeads() % getKvHeads() != 0) // attention_c2
-    return emitOpError() << "heads must be a multiple of kv_heads, got " << getHeads() << " and " << getKvHeads();
-  return expectDim(*this, "query width", getHeads() * cache.getHeadDim(), widthOf(getQuery()), // attention_c3
+    return emitOpError() << "heads must be a multiple of kv_heads, got " << getHeads() << " and "
+                         << getKvHeads();
+  return expectDim(*this, "query width", getHeads() * cache.getHeadDim(),
+                   widthOf(getQuery()), // attention_c3
                    "heads times head dimension of the cache");
 }
 
@@ -117,7 +129,8 @@ LogicalResult AttentionOp::verify() {
 
 LogicalResult LastRowOp::verify() {
   auto x = cast<RankedTensorType>(getX().getType());
-  return expectType(*this, "result", RankedTensorType::get({1, x.getDimSize(1)}, x.getElementType()), // last_row_c1
+  return expectType(*this, "result",
+                    RankedTensorType::get({1, x.getDimSize(1)}, x.getElementType()), // last_row_c1
                     getResult().getType(), "one row of x");
 }
 

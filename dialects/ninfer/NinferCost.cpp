@@ -36,7 +36,8 @@ static int64_t bytesOf(Value value, int64_t rows) {
 
 /// Bytes of an operand that its owner reads.
 static int64_t bytesReadFrom(OpOperand &use, int64_t rows) {
-  if (auto embedding = dyn_cast<EmbeddingOp>(use.getOwner()); embedding && use.get() == embedding.getWeight()) {
+  if (auto embedding = dyn_cast<EmbeddingOp>(use.getOwner());
+      embedding && use.get() == embedding.getWeight()) {
     WeightType weight = embedding.getWeight().getType();
     return rowsOf(embedding.getTokens(), rows) * (weight.getEncodedBytes() / weight.getN());
   }
@@ -94,7 +95,9 @@ int64_t RmsNormOp::flops(int64_t rows) { return 4 * elements(getX(), rows); }
 int64_t HeadNormOp::flops(int64_t rows) { return 4 * elements(getX(), rows); }
 // Two products and a sum per element.
 int64_t RopeOp::flops(int64_t rows) { return 3 * elements(getX(), rows); }
-int64_t LinearOp::flops(int64_t rows) { return 2 * elements(getResult(), rows) * getWeight().getType().getK(); }
+int64_t LinearOp::flops(int64_t rows) {
+  return 2 * elements(getResult(), rows) * getWeight().getType().getK();
+}
 // Scores and weighted sum, each a multiply-add per query element and position.
 int64_t AttentionOp::flops(int64_t rows) {
   return 4 * elements(getQuery(), rows) * getCache().getType().getCapacity();

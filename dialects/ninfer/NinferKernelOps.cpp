@@ -59,10 +59,11 @@ ParseResult FusedOp::parse(OpAsmParser &parser, OperationState &result) {
 
 void FusedOp::print(OpAsmPrinter &printer) {
   printer << ' ' << getKindAttr() << " (";
-  llvm::interleaveComma(llvm::zip_equal(getBlock()->getArguments(), getInputs()), printer, [&](auto binding) {
-    auto [argument, operand] = binding;
-    printer << argument << " = " << operand << " : " << operand.getType();
-  });
+  llvm::interleaveComma(llvm::zip_equal(getBlock()->getArguments(), getInputs()), printer,
+                        [&](auto binding) {
+                          auto [argument, operand] = binding;
+                          printer << argument << " = " << operand << " : " << operand.getType();
+                        });
   printer << ')';
   printer.printOptionalArrowTypeList(getOutputs().getTypes());
   printer.printOptionalAttrDictWithKeyword((*this)->getAttrs(), {getKindAttrName()});
@@ -74,13 +75,14 @@ LogicalResult FusedOp::verifyRegions() {
   if (getKind().empty()) // fused_c1
     return emitOpError() << "kind must not be empty";
   if (getBlock()->getArgumentTypes() != getInputs().getTypes()) // fused_c2
-    return emitOpError() << "expected region arguments of the operands' types (" << getInputs().getTypes()
-                         << "), got (" << getBlock()->getArgumentTypes() << ")";
+    return emitOpError() << "expected region arguments of the operands' types ("
+                         << getInputs().getTypes() << "), got (" << getBlock()->getArgumentTypes()
+                         << ")";
   if (failed(verifyBody(*this, *getBlock()))) // fused_c3
     return failure();
   if (getYield().getValues().getTypes() != getOutputs().getTypes()) // fused_c4
-    return emitOpError() << "expected ninfer.yield of the result types (" << getOutputs().getTypes() << "), got ("
-                         << getYield().getValues().getTypes() << ")";
+    return emitOpError() << "expected ninfer.yield of the result types (" << getOutputs().getTypes()
+                         << "), got (" << getYield().getValues().getTypes() << ")";
   if (!getBlock()->getOps<FusedOp>().empty()) // fused_c5
     return emitOpError() << "region may not hold another ninfer.fused";
   return success();
@@ -122,7 +124,8 @@ struct TrimFused : OpRewritePattern<FusedOp> {
 
     auto trimmed = FusedOp::create(rewriter, op.getLoc(), types, op.getKindAttr(), inputs);
     trimmed->setDiscardableAttrs(op->getDiscardableAttrDictionary());
-    rewriter.modifyOpInPlace(op.getYield(), [&] { op.getYield().getValuesMutable().assign(outputs); });
+    rewriter.modifyOpInPlace(op.getYield(),
+                             [&] { op.getYield().getValuesMutable().assign(outputs); });
     rewriter.inlineRegionBefore(op.getBody(), trimmed.getBody(), trimmed.getBody().end());
     trimmed.getBlock()->eraseArguments(dropped);
     auto results = trimmed.getOutputs().begin();
@@ -181,8 +184,9 @@ LogicalResult KernelOp::verifyRegions() {
     return shaped && !shaped.hasStaticShape();
   });
   if (anyDynamic != getDynamicRows()) // kernel_c4
-    return emitOpError() << (anyDynamic ? "has an argument with dynamic rows and needs dynamic_rows"
-                                        : "has dynamic_rows and needs an argument with dynamic rows");
+    return emitOpError() << (anyDynamic
+                                 ? "has an argument with dynamic rows and needs dynamic_rows"
+                                 : "has dynamic_rows and needs an argument with dynamic rows");
   return success();
 }
 
@@ -195,15 +199,18 @@ LogicalResult LaunchOp::verify() {
   if (!offsets)
     return success();
   if (offsets->size() != getNumResults()) // launch_c1
-    return emitOpError() << "expected " << getNumResults() << " offsets (one per result), got " << offsets->size();
+    return emitOpError() << "expected " << getNumResults() << " offsets (one per result), got "
+                         << offsets->size();
   for (auto [index, offset] : llvm::enumerate(*offsets))
     if (offset < 0) // launch_c5
-      return emitOpError() << "offset of result " << index << " must not be negative, got " << offset;
+      return emitOpError() << "offset of result " << index << " must not be negative, got "
+                           << offset;
   return success();
 }
 
 /// A launch may read and write every cache it is given, and nothing else.
-void LaunchOp::getEffects(SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>> &effects) {
+void LaunchOp::getEffects(
+    SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>> &effects) {
   for (OpOperand &operand : getInputsMutable())
     if (isa<KvCacheType>(operand.get().getType())) {
       effects.emplace_back(MemoryEffects::Read::get(), &operand);
@@ -218,14 +225,17 @@ LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
   auto check = [&](StringRef what, TypeRange expected, TypeRange actual) -> LogicalResult {
     if (expected == actual)
       return success();
-    InFlightDiagnostic diag = emitOpError() << what << " of the launch differ from the kernel's: expected ("
-                                            << expected << "), got (" << actual << ")";
+    InFlightDiagnostic diag = emitOpError()
+                              << what << " of the launch differ from the kernel's: expected ("
+                              << expected << "), got (" << actual << ")";
     diag.attachNote(kernel.getLoc()) << "the kernel is defined here";
     return diag;
   };
-  if (failed(check("operand types", kernel.getBody().getArgumentTypes(), getInputs().getTypes()))) // launch_c3
+  if (failed(check("operand types", kernel.getBody().getArgumentTypes(),
+                   getInputs().getTypes()))) // launch_c3
     return failure();
-  return check("result types", kernel.getYield().getValues().getTypes(), getOutputs().getTypes()); // launch_c4
+  return check("result types", kernel.getYield().getValues().getTypes(),
+               getOutputs().getTypes()); // launch_c4
 }
 
 } // namespace ninfer

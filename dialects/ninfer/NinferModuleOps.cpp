@@ -16,7 +16,8 @@ namespace ninfer {
 // Rules
 //===----------------------------------------------------------------------===//
 
-static int64_t elementCount(ArrayRef<int64_t> shape) { // cannot overflow: an encoding of the shape exists
+static int64_t
+elementCount(ArrayRef<int64_t> shape) { // cannot overflow: an encoding of the shape exists
   int64_t count = 1;
   for (int64_t dim : shape)
     count *= dim;
@@ -33,16 +34,18 @@ LogicalResult ObjectOp::verify() {
   for (auto [index, dim] : llvm::enumerate(getShape()))
     if (dim <= 0) // object_c1
       return emitOpError() << "dimension " << index << " must be positive, got " << dim;
-  if (failed(verifyRegisteredPair([&] { return emitOpError(); }, getFormat(), getLayout()))) // object_c2
+  if (failed(verifyRegisteredPair([&] { return emitOpError(); }, getFormat(),
+                                  getLayout()))) // object_c2
     return failure();
   Result<EncodedGeometry> geometry = geometryOf(getFormat(), getLayout(), getShape());
   if (!geometry.ok()) // object_c5
     return emitOpError() << "has no encoding: " << geometry.error().message;
   if (static_cast<uint64_t>(getBytes()) != geometry->totalBytes) // object_c3
-    return emitOpError() << "expected size " << geometry->totalBytes << " (bytes of the encoding), got "
-                         << getBytes();
+    return emitOpError() << "expected size " << geometry->totalBytes
+                         << " (bytes of the encoding), got " << getBytes();
   if (static_cast<uint64_t>(getOffset()) % geometry->alignment != 0) // object_c4
-    return emitOpError() << "offset must be a multiple of " << geometry->alignment << ", got " << getOffset();
+    return emitOpError() << "offset must be a multiple of " << geometry->alignment << ", got "
+                         << getOffset();
   return success();
 }
 
@@ -52,16 +55,19 @@ LogicalResult ParameterOp::verify() {
   for (Attribute attr : getParts()) {
     auto part = cast<PartAttr>(attr);
     if (llvm::AddOverflow(elements, part.getEnd() - part.getBegin(), elements))
-      return emitOpError() << "parts hold more elements than a 64-bit integer counts"; // parameter_c6
+      return emitOpError()
+             << "parts hold more elements than a 64-bit integer counts"; // parameter_c6
   }
   if (elements != elementCount(weight.getShape())) // parameter_c1
     return emitOpError() << "expected parts of " << elementCount(weight.getShape())
                          << " elements in all (the shape of the type), got " << elements;
   if (std::optional<ArrayAttr> planes = getPlanes()) {
-    size_t expected = geometryOf(weight.getFormat(), weight.getLayout(), weight.getShape())->planes.size();
+    size_t expected =
+        geometryOf(weight.getFormat(), weight.getLayout(), weight.getShape())->planes.size();
     if (planes->size() != expected) // parameter_c2
-      return emitOpError() << "expected " << expected << " planes (layout " << canonicalName(weight.getLayout())
-                           << " of " << canonicalName(weight.getFormat()) << "), got " << planes->size();
+      return emitOpError() << "expected " << expected << " planes (layout "
+                           << canonicalName(weight.getLayout()) << " of "
+                           << canonicalName(weight.getFormat()) << "), got " << planes->size();
   }
   return success();
 }
@@ -70,16 +76,17 @@ LogicalResult StateOp::verify() {
   auto table = dyn_cast<RopeTableType>(getType());
   std::optional<ArrayRef<double>> frequencies = getInvFreq();
   if (frequencies.has_value() != (table != nullptr)) // state_c1
-    return emitOpError() << "inv_freq belongs to a rope table and only to it, got type " << getType()
-                         << (frequencies ? " with it" : " without it");
+    return emitOpError() << "inv_freq belongs to a rope table and only to it, got type "
+                         << getType() << (frequencies ? " with it" : " without it");
   if (!table)
     return success();
   if (static_cast<int64_t>(frequencies->size()) != table.getPairs()) // state_c2
-    return emitOpError() << "expected " << table.getPairs() << " values in inv_freq (one per pair), got "
-                         << frequencies->size();
+    return emitOpError() << "expected " << table.getPairs()
+                         << " values in inv_freq (one per pair), got " << frequencies->size();
   for (auto [index, value] : llvm::enumerate(*frequencies))
     if (!std::isfinite(value) || value <= 0) // state_c3
-      return emitOpError() << "inv_freq[" << index << "] must be positive and finite, got " << value;
+      return emitOpError() << "inv_freq[" << index << "] must be positive and finite, got "
+                           << value;
   return success();
 }
 
@@ -96,16 +103,19 @@ LogicalResult ParameterOp::verifySymbolUses(SymbolTableCollection &symbols) {
       return emitOpError() << "part " << index << " names '" << part.getObject().getValue()
                            << "', which is not a ninfer.object of this module";
     if (part.getEnd() > elementCount(object.getShape())) { // parameter_c4
-      InFlightDiagnostic diag = emitOpError() << "part " << index << " ends at element " << part.getEnd()
-                                              << ", the object has " << elementCount(object.getShape());
+      InFlightDiagnostic diag = emitOpError()
+                                << "part " << index << " ends at element " << part.getEnd()
+                                << ", the object has " << elementCount(object.getShape());
       diag.attachNote(object.getLoc()) << "the object is declared here";
       return diag;
     }
-    if (object.getFormat() != weight.getFormat() || object.getLayout() != weight.getLayout()) { // parameter_c5
-      InFlightDiagnostic diag = emitOpError()
-                                << "part " << index << " is stored as " << canonicalName(object.getFormat()) << " in "
-                                << canonicalName(object.getLayout()) << ", the type says "
-                                << canonicalName(weight.getFormat()) << " in " << canonicalName(weight.getLayout());
+    if (object.getFormat() != weight.getFormat() ||
+        object.getLayout() != weight.getLayout()) { // parameter_c5
+      InFlightDiagnostic diag =
+          emitOpError() << "part " << index << " is stored as " << canonicalName(object.getFormat())
+                        << " in " << canonicalName(object.getLayout()) << ", the type says "
+                        << canonicalName(weight.getFormat()) << " in "
+                        << canonicalName(weight.getLayout());
       diag.attachNote(object.getLoc()) << "the object is declared here";
       return diag;
     }
@@ -118,8 +128,9 @@ LogicalResult ParamOp::verifySymbolUses(SymbolTableCollection &symbols) {
   if (!parameter) // param_c1
     return emitOpError() << "'" << getParameter() << "' is not a ninfer.parameter of this module";
   if (parameter.getType() != getResult().getType()) { // param_c2
-    InFlightDiagnostic diag = emitOpError() << "expected the parameter's type " << parameter.getType()
-                                            << ", got " << getResult().getType();
+    InFlightDiagnostic diag = emitOpError()
+                              << "expected the parameter's type " << parameter.getType() << ", got "
+                              << getResult().getType();
     diag.attachNote(parameter.getLoc()) << "the parameter is declared here";
     return diag;
   }
@@ -131,8 +142,8 @@ LogicalResult StateRefOp::verifySymbolUses(SymbolTableCollection &symbols) {
   if (!state) // state_ref_c1
     return emitOpError() << "'" << getState() << "' is not a ninfer.state of this module";
   if (state.getType() != getResult().getType()) { // state_ref_c2
-    InFlightDiagnostic diag = emitOpError() << "expected the state's type " << state.getType() << ", got "
-                                            << getResult().getType();
+    InFlightDiagnostic diag = emitOpError() << "expected the state's type " << state.getType()
+                                            << ", got " << getResult().getType();
     diag.attachNote(state.getLoc()) << "the state is declared here";
     return diag;
   }

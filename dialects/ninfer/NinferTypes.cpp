@@ -16,7 +16,9 @@ static ParseResult parseShape(AsmParser &parser, SmallVectorImpl<int64_t> &shape
   return parser.parseDimensionList(shape, /*allowDynamic=*/false, /*withTrailingX=*/false);
 }
 
-static void printShape(AsmPrinter &printer, ArrayRef<int64_t> shape) { printer.printDimensionList(shape); }
+static void printShape(AsmPrinter &printer, ArrayRef<int64_t> shape) {
+  printer.printDimensionList(shape);
+}
 
 static ParseResult parseExactDims(AsmParser &parser, size_t count, SmallVectorImpl<int64_t> &dims) {
   SMLoc loc = parser.getCurrentLocation();
@@ -36,7 +38,9 @@ static ParseResult parseDims2(AsmParser &parser, int64_t &a, int64_t &b) {
   return success();
 }
 
-static void printDims2(AsmPrinter &printer, int64_t a, int64_t b) { printer.printDimensionList({a, b}); }
+static void printDims2(AsmPrinter &printer, int64_t a, int64_t b) {
+  printer.printDimensionList({a, b});
+}
 
 static ParseResult parseDims3(AsmParser &parser, int64_t &a, int64_t &b, int64_t &c) {
   SmallVector<int64_t> dims;
@@ -68,15 +72,16 @@ void NinferDialect::registerTypes() {
 // Legality and sizes
 //===----------------------------------------------------------------------===//
 
-static LogicalResult verifyDims(function_ref<InFlightDiagnostic()> emitError, ArrayRef<int64_t> dims) {
+static LogicalResult verifyDims(function_ref<InFlightDiagnostic()> emitError,
+                                ArrayRef<int64_t> dims) {
   for (auto [index, dim] : llvm::enumerate(dims))
     if (dim <= 0)
       return emitError() << "dimension " << index << " must be positive, got " << dim;
   return success();
 }
 
-LogicalResult WeightType::verify(function_ref<InFlightDiagnostic()> emitError, ArrayRef<int64_t> shape,
-                                 Format format, Layout layout) {
+LogicalResult WeightType::verify(function_ref<InFlightDiagnostic()> emitError,
+                                 ArrayRef<int64_t> shape, Format format, Layout layout) {
   if (shape.empty() || shape.size() > 2) // weight_c1
     return emitError() << "weight must have rank 1 or 2, got rank " << shape.size();
   if (failed(verifyDims(emitError, shape))) // weight_c2
@@ -84,7 +89,8 @@ LogicalResult WeightType::verify(function_ref<InFlightDiagnostic()> emitError, A
   if (failed(verifyRegisteredPair(emitError, format, layout))) // weight_c3
     return failure();
   SmallVector<uint64_t, 2> sizes(shape.begin(), shape.end());
-  if (Result<EncodedGeometry> geometry = encodedGeometry(format, layout, sizes); !geometry.ok()) // weight_c4
+  if (Result<EncodedGeometry> geometry = encodedGeometry(format, layout, sizes);
+      !geometry.ok()) // weight_c4
     return emitError() << "no encoding of this shape: " << geometry.error().message;
   return success();
 }
@@ -104,7 +110,8 @@ LogicalResult KvCacheType::verify(function_ref<InFlightDiagnostic()> emitError, 
 }
 
 int64_t KvCacheType::getBytes() const {
-  return 2 * getKvHeads() * getCapacity() * getHeadDim() * (getElementType().getIntOrFloatBitWidth() / 8);
+  return 2 * getKvHeads() * getCapacity() * getHeadDim() *
+         (getElementType().getIntOrFloatBitWidth() / 8);
 }
 
 LogicalResult RopeTableType::verify(function_ref<InFlightDiagnostic()> emitError, int64_t capacity,

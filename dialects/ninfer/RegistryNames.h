@@ -1,5 +1,5 @@
-// The closed registry inside IR: a value is parsed from and printed as its canonical name; the legal pairs are
-// those of the artifact reader.
+// The closed registry inside IR: a value is parsed from and printed as its canonical name; the
+// legal pairs are those of the artifact reader.
 #ifndef NINFER_DIALECTS_NINFER_REGISTRYNAMES_H
 #define NINFER_DIALECTS_NINFER_REGISTRYNAMES_H
 
@@ -9,8 +9,8 @@
 
 namespace ninfer {
 
-/// Parses a keyword or a string that is the canonical name of an `EnumT`; any other name is an error
-/// that lists the registered ones. `EnumT` is Format, Layout or ActivationPolicy.
+/// Parses a keyword or a string that is the canonical name of an `EnumT`; any other name is an
+/// error that lists the registered ones. `EnumT` is Format, Layout or ActivationPolicy.
 template <typename EnumT>
 mlir::FailureOr<EnumT> parseRegistryName(mlir::AsmParser &parser);
 
@@ -27,8 +27,8 @@ void printRegistryName(mlir::AsmPrinter &printer, Layout value);
 void printRegistryName(mlir::AsmPrinter &printer, ActivationPolicy value);
 
 /// An error that lists the registered pairs when `layout` cannot store `format`.
-mlir::LogicalResult verifyRegisteredPair(llvm::function_ref<mlir::InFlightDiagnostic()> emitError, Format format,
-                                         Layout layout);
+mlir::LogicalResult verifyRegisteredPair(llvm::function_ref<mlir::InFlightDiagnostic()> emitError,
+                                         Format format, Layout layout);
 
 } // namespace ninfer
 

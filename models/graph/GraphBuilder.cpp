@@ -19,8 +19,10 @@ namespace {
 
 class DecoderGraph {
 public:
-  DecoderGraph(MLIRContext &context, const ModelSpec &spec, const Directory &directory, const GraphOptions &options)
-      : builder(&context), spec(spec), config(spec.config), directory(directory), options(options) {}
+  DecoderGraph(MLIRContext &context, const ModelSpec &spec, const Directory &directory,
+               const GraphOptions &options)
+      : builder(&context), spec(spec), config(spec.config), directory(directory), options(options) {
+  }
 
   OwningOpRef<ModuleOp> build() {
     module = ModuleOp::create(label("text"));
@@ -45,15 +47,19 @@ private:
 
   LogicalResult checkOptions() {
     if (options.maxContext < 1 || options.maxContext > config.maxPositions)
-      return emitError(label("text")) << "max context must be in 1.." << config.maxPositions
-                                      << " (max_position_embeddings of the model), got " << options.maxContext;
+      return emitError(label("text"))
+             << "max context must be in 1.." << config.maxPositions
+             << " (max_position_embeddings of the model), got " << options.maxContext;
     if (options.prefillChunk < 1)
-      return emitError(label("text")) << "prefill chunk must be at least 1, got " << options.prefillChunk;
+      return emitError(label("text"))
+             << "prefill chunk must be at least 1, got " << options.prefillChunk;
     return success();
   }
 
   void setModuleAttributes() {
-    auto setInt = [&](StringRef name, int64_t value) { (*module)->setAttr(name, builder.getI64IntegerAttr(value)); };
+    auto setInt = [&](StringRef name, int64_t value) {
+      (*module)->setAttr(name, builder.getI64IntegerAttr(value));
+    };
     (*module)->setAttr(NinferDialect::kArchitecture, builder.getStringAttr(config.architecture));
     setInt(NinferDialect::kMaxContext, options.maxContext);
     setInt(NinferDialect::kPrefillChunk, options.prefillChunk);
@@ -70,9 +76,10 @@ private:
       const ObjectEntry &object = directory.objects[index];
       SmallVector<int64_t> shape(object.shape.begin(), object.shape.end());
       ObjectOp::create(builder, label(object.id), builder.getStringAttr(objectSymbol(object.id)),
-                       builder.getDenseI64ArrayAttr(shape), FormatAttr::get(builder.getContext(), *object.format),
-                       LayoutAttr::get(builder.getContext(), *object.layout), integer(object.offset),
-                       integer(object.bytes));
+                       builder.getDenseI64ArrayAttr(shape),
+                       FormatAttr::get(builder.getContext(), *object.format),
+                       LayoutAttr::get(builder.getContext(), *object.layout),
+                       integer(object.offset), integer(object.bytes));
     }
   }
 
@@ -84,29 +91,33 @@ private:
         const ObjectEntry &object = directory.objects[part.object];
         if (object.format != first.format)
           return emitError(label(parameter.name))
-                 << "parameter is stored in ranges of different formats, " << first.formatName << " in object '"
-                 << first.id << "' and " << object.formatName << " in object '" << object.id
-                 << "'; a parameter has one format";
-        parts.push_back(PartAttr::get(builder.getContext(),
-                                      FlatSymbolRefAttr::get(builder.getContext(), objectSymbol(object.id)),
-                                      static_cast<int64_t>(part.begin), static_cast<int64_t>(part.end)));
+                 << "parameter is stored in ranges of different formats, " << first.formatName
+                 << " in object '" << first.id << "' and " << object.formatName << " in object '"
+                 << object.id << "'; a parameter has one format";
+        parts.push_back(
+            PartAttr::get(builder.getContext(),
+                          FlatSymbolRefAttr::get(builder.getContext(), objectSymbol(object.id)),
+                          static_cast<int64_t>(part.begin), static_cast<int64_t>(part.end)));
       }
       SmallVector<int64_t> shape(parameter.shape.begin(), parameter.shape.end());
-      auto type = WeightType::getChecked([&] { return emitError(label(parameter.name)); }, builder.getContext(),
-                                         ArrayRef<int64_t>(shape), *first.format, *first.layout);
+      auto type = WeightType::getChecked([&] { return emitError(label(parameter.name)); },
+                                         builder.getContext(), ArrayRef<int64_t>(shape),
+                                         *first.format, *first.layout);
       if (!type)
         return failure();
       types[parameter.name] = type;
       policies[parameter.name] = parameter.policy;
-      ParameterOp::create(builder, label(parameter.name), parameter.name, type, builder.getArrayAttr(parts),
-                          parameter.policy, /*planes=*/nullptr);
+      ParameterOp::create(builder, label(parameter.name), parameter.name, type,
+                          builder.getArrayAttr(parts), parameter.policy, /*planes=*/nullptr);
     }
     return success();
   }
 
   void emitStates() {
-    Type word = options.kvCodec == KvCodec::BF16 ? Type(builder.getBF16Type()) : Type(builder.getF32Type());
-    cacheType = KvCacheType::get(builder.getContext(), config.numKvHeads, options.maxContext, config.headDim, word);
+    Type word =
+        options.kvCodec == KvCodec::BF16 ? Type(builder.getBF16Type()) : Type(builder.getF32Type());
+    cacheType = KvCacheType::get(builder.getContext(), config.numKvHeads, options.maxContext,
+                                 config.headDim, word);
     tableType = RopeTableType::get(builder.getContext(), options.maxContext, config.headDim / 2);
     for (int64_t layer = 0; layer < config.numLayers; ++layer)
       StateOp::create(builder, label(layerPath(layer) + "/attention"), kvName(layer), cacheType,
@@ -122,16 +133,17 @@ private:
   void emitFunction() {
     auto logits = RankedTensorType::get({1, config.vocabSize}, builder.getF32Type());
     auto tokens = RankedTensorType::get({ShapedType::kDynamic}, builder.getI32Type());
-    auto function = func::FuncOp::create(builder, label("text"), "text",
-                                         builder.getFunctionType({tokens, builder.getIndexType()}, {logits}));
+    auto function =
+        func::FuncOp::create(builder, label("text"), "text",
+                             builder.getFunctionType({tokens, builder.getIndexType()}, {logits}));
     function->setAttr(NinferDialect::kComponent, builder.getStringAttr("text"));
     Block *block = function.addEntryBlock();
     builder.setInsertionPointToStart(block);
     position = block->getArgument(1);
 
     setLabel("text/token_embedding");
-    Value x = EmbeddingOp::create(builder, loc, activation(config.hiddenSize), block->getArgument(0),
-                                  parameter("text/token_embedding"));
+    Value x = EmbeddingOp::create(builder, loc, activation(config.hiddenSize),
+                                  block->getArgument(0), parameter("text/token_embedding"));
     for (int64_t layer = 0; layer < config.numLayers; ++layer) {
       x = emitAttention(layerPath(layer), kvName(layer), x);
       x = emitFeedForward(layerPath(layer), x);
@@ -160,7 +172,8 @@ private:
     key = RopeOp::create(builder, loc, key, table, position, config.numKvHeads);
     KvAppendOp::create(builder, loc, key, value, cache, position);
     double scale = 1.0 / std::sqrt(static_cast<double>(config.headDim));
-    Value mixed = AttentionOp::create(builder, loc, query, cache, position, config.numHeads, config.numKvHeads, scale);
+    Value mixed = AttentionOp::create(builder, loc, query, cache, position, config.numHeads,
+                                      config.numKvHeads, scale);
     return AddOp::create(builder, loc, linear(mixed, prefix + "/output"), x);
   }
 
@@ -185,11 +198,13 @@ private:
 
   Value linear(Value x, const std::string &name) {
     int64_t rows = cast<RankedTensorType>(x.getType()).getDimSize(0);
-    return LinearOp::create(builder, loc, activation(types.at(name).getN(), rows), x, parameter(name),
-                            policies.at(name));
+    return LinearOp::create(builder, loc, activation(types.at(name).getN(), rows), x,
+                            parameter(name), policies.at(name));
   }
 
-  Value parameter(const std::string &name) { return ParamOp::create(builder, loc, types.at(name), name); }
+  Value parameter(const std::string &name) {
+    return ParamOp::create(builder, loc, types.at(name), name);
+  }
 
   //===--------------------------------------------------------------------===//
   // Small things
@@ -203,7 +218,9 @@ private:
   }
   Location label(const std::string &path) { return NameLoc::get(builder.getStringAttr(path)); }
   void setLabel(const std::string &path) { loc = label(path); }
-  IntegerAttr integer(uint64_t value) { return builder.getI64IntegerAttr(static_cast<int64_t>(value)); }
+  IntegerAttr integer(uint64_t value) {
+    return builder.getI64IntegerAttr(static_cast<int64_t>(value));
+  }
 
   OpBuilder builder;
   const ModelSpec &spec;
@@ -221,8 +238,8 @@ private:
 
 } // namespace
 
-OwningOpRef<ModuleOp> buildDecoderGraph(MLIRContext &context, const ModelSpec &spec, const Directory &directory,
-                                        const GraphOptions &options) {
+OwningOpRef<ModuleOp> buildDecoderGraph(MLIRContext &context, const ModelSpec &spec,
+                                        const Directory &directory, const GraphOptions &options) {
   context.loadDialect<NinferDialect, func::FuncDialect>();
   return DecoderGraph(context, spec, directory, options).build();
 }

@@ -1,5 +1,6 @@
-// From a recognised model to IR: one module with the artifact's objects, the model's parameters and states,
-// and one function that computes the logits of the last row. Knows nothing about targets or kernels.
+// From a recognised model to IR: one module with the artifact's objects, the model's parameters and
+// states, and one function that computes the logits of the last row. Knows nothing about targets or
+// kernels.
 #ifndef NINFER_MODELS_GRAPH_GRAPHBUILDER_H
 #define NINFER_MODELS_GRAPH_GRAPHBUILDER_H
 
@@ -20,13 +21,13 @@ namespace ninfer {
 enum class KvCodec : uint8_t { BF16, F32 };
 
 struct GraphOptions {
-  int64_t maxContext = 2048;   ///< positions the caches and the rope table hold
-  int64_t prefillChunk = 64;   ///< most rows of one prefill call
+  int64_t maxContext = 2048; ///< positions the caches and the rope table hold
+  int64_t prefillChunk = 64; ///< most rows of one prefill call
   KvCodec kvCodec = KvCodec::BF16;
 };
 
-/// Symbol of a stored object in the module. The prefix keeps object ids, which are free text, apart from
-/// parameter, state and function names.
+/// Symbol of a stored object in the module. The prefix keeps object ids, which are free text, apart
+/// from parameter, state and function names.
 std::string objectSymbol(std::string_view objectId);
 
 /// Builds the graph of a dense decoder:
@@ -36,10 +37,12 @@ std::string objectSymbol(std::string_view objectId);
 ///   ninfer.state        text/layers/{i}/attention/kv and text/rope
 ///   func.func @text     (tokens: tensor<?xi32>, position: index) -> tensor<1xVxf32>
 /// Locations are the labels of launches ("text/layers/3/attention", "text/layers/3/mlp", ...).
-/// `spec` comes from recogniseModel(directory). Null, with the reason as diagnostics of `context`, when a
-/// parameter is stored in ranges of different formats or an option does not fit the model.
-mlir::OwningOpRef<mlir::ModuleOp> buildDecoderGraph(mlir::MLIRContext &context, const ModelSpec &spec,
-                                                    const Directory &directory, const GraphOptions &options);
+/// `spec` comes from recogniseModel(directory). Null, with the reason as diagnostics of `context`,
+/// when a parameter is stored in ranges of different formats or an option does not fit the model.
+mlir::OwningOpRef<mlir::ModuleOp> buildDecoderGraph(mlir::MLIRContext &context,
+                                                    const ModelSpec &spec,
+                                                    const Directory &directory,
+                                                    const GraphOptions &options);
 
 } // namespace ninfer
 

@@ -17,8 +17,8 @@ protected:
   /// The first operation of type OpT in a function with the given arguments and body.
   template <typename OpT>
   OpT parse(const std::string &arguments, const std::string &body) {
-    module = mlir::parseSourceString<mlir::ModuleOp>("func.func @f(" + arguments + ") {\n" + body + "\nreturn }",
-                                                     &context);
+    module = mlir::parseSourceString<mlir::ModuleOp>(
+        "func.func @f(" + arguments + ") {\n" + body + "\nreturn }", &context);
     OpT found;
     if (module)
       module->walk([&](OpT op) {
@@ -37,9 +37,10 @@ constexpr int64_t kQ4Bytes = 192 * (320 + 10 * 2);
 const char *const kQ4 = "!ninfer.weight<192x576, Q4G64_F16S, \"row-split-k128-v1\">";
 
 TEST_F(Cost, LinearReadsTheWholeWeightOnce) {
-  auto linear = parse<LinearOp>(std::string("%x: tensor<?x576xf32>, %w: ") + kQ4,
-                                std::string("%0 = ninfer.linear %x, %w policy<A16Only> : tensor<?x576xf32>, ") + kQ4 +
-                                    " -> tensor<?x192xf32>");
+  auto linear = parse<LinearOp>(
+      std::string("%x: tensor<?x576xf32>, %w: ") + kQ4,
+      std::string("%0 = ninfer.linear %x, %w policy<A16Only> : tensor<?x576xf32>, ") + kQ4 +
+          " -> tensor<?x192xf32>");
   ASSERT_TRUE(linear);
   EXPECT_EQ(linear.bytesRead(1), kQ4Bytes + 576 * 4);
   EXPECT_EQ(linear.bytesRead(16), kQ4Bytes + 16 * 576 * 4);
@@ -48,18 +49,19 @@ TEST_F(Cost, LinearReadsTheWholeWeightOnce) {
 }
 
 TEST_F(Cost, StaticRowsWin) {
-  auto linear = parse<LinearOp>(std::string("%x: tensor<1x576xf32>, %w: ") + kQ4,
-                                std::string("%0 = ninfer.linear %x, %w policy<A16Only> : tensor<1x576xf32>, ") + kQ4 +
-                                    " -> tensor<1x192xf32>");
+  auto linear = parse<LinearOp>(
+      std::string("%x: tensor<1x576xf32>, %w: ") + kQ4,
+      std::string("%0 = ninfer.linear %x, %w policy<A16Only> : tensor<1x576xf32>, ") + kQ4 +
+          " -> tensor<1x192xf32>");
   ASSERT_TRUE(linear);
   EXPECT_EQ(linear.flops(16), 2 * 192 * 576);
 }
 
 TEST_F(Cost, EmbeddingReadsOneRowPerToken) {
-  auto embedding =
-      parse<EmbeddingOp>("%t: tensor<?xi32>, %w: !ninfer.weight<64x128, BF16, \"contiguous-le-v1\">",
-                         "%0 = ninfer.embedding %t, %w : tensor<?xi32>, !ninfer.weight<64x128, BF16, "
-                         "\"contiguous-le-v1\"> -> tensor<?x128xf32>");
+  auto embedding = parse<EmbeddingOp>(
+      "%t: tensor<?xi32>, %w: !ninfer.weight<64x128, BF16, \"contiguous-le-v1\">",
+      "%0 = ninfer.embedding %t, %w : tensor<?xi32>, !ninfer.weight<64x128, BF16, "
+      "\"contiguous-le-v1\"> -> tensor<?x128xf32>");
   ASSERT_TRUE(embedding);
   EXPECT_EQ(embedding.bytesRead(3), 3 * 4 + 3 * 128 * 2);
   EXPECT_EQ(embedding.bytesWritten(3), 3 * 128 * 4);
@@ -68,9 +70,10 @@ TEST_F(Cost, EmbeddingReadsOneRowPerToken) {
 
 TEST_F(Cost, AttentionCountsTheCacheAtCapacity) {
   const std::string cache = "!ninfer.kv_cache<2x64x32, bf16>";
-  auto attention = parse<AttentionOp>(
-      "%q: tensor<?x128xf32>, %c: " + cache + ", %p: index",
-      "%0 = ninfer.attention %q, %c, %p {heads = 4, kv_heads = 2, scale = 0.125} : tensor<?x128xf32>, " + cache);
+  auto attention = parse<AttentionOp>("%q: tensor<?x128xf32>, %c: " + cache + ", %p: index",
+                                      "%0 = ninfer.attention %q, %c, %p {heads = 4, kv_heads = 2, "
+                                      "scale = 0.125} : tensor<?x128xf32>, " +
+                                          cache);
   ASSERT_TRUE(attention);
   EXPECT_EQ(attention.bytesRead(2), 2 * 128 * 4 + 2 * 2 * 64 * 32 * 2);
   EXPECT_EQ(attention.flops(2), 4 * 2 * 128 * 64);
@@ -87,8 +90,9 @@ TEST_F(Cost, AppendWritesWordsOfTheCacheAndReadsNone) {
 
 TEST_F(Cost, RowOperations) {
   const std::string table = "!ninfer.rope_table<64x16>";
-  auto rope = parse<RopeOp>("%x: tensor<?x128xf32>, %t: " + table + ", %p: index",
-                            "%0 = ninfer.rope %x, %t, %p {heads = 4} : tensor<?x128xf32>, " + table);
+  auto rope =
+      parse<RopeOp>("%x: tensor<?x128xf32>, %t: " + table + ", %p: index",
+                    "%0 = ninfer.rope %x, %t, %p {heads = 4} : tensor<?x128xf32>, " + table);
   ASSERT_TRUE(rope);
   EXPECT_EQ(rope.bytesRead(2), 2 * 128 * 4 + 2 * 16 * 2 * 4);
   EXPECT_EQ(rope.flops(2), 3 * 2 * 128);
@@ -99,7 +103,8 @@ TEST_F(Cost, RowOperations) {
   EXPECT_EQ(last.bytesRead(100), 128 * 4);
   EXPECT_EQ(last.bytesWritten(100), 128 * 4);
 
-  auto swiglu = parse<SwigluOp>("%x: tensor<?x128xf32>", "%0 = ninfer.swiglu %x, %x : tensor<?x128xf32>");
+  auto swiglu =
+      parse<SwigluOp>("%x: tensor<?x128xf32>", "%0 = ninfer.swiglu %x, %x : tensor<?x128xf32>");
   ASSERT_TRUE(swiglu);
   EXPECT_EQ(swiglu.bytesRead(1), 2 * 128 * 4);
   EXPECT_EQ(swiglu.flops(1), 4 * 128);
@@ -108,14 +113,23 @@ TEST_F(Cost, RowOperations) {
 TEST_F(Cost, FusedCountsSharedInputsOnceAndNothingInside) {
   const std::string q4 = kQ4;
   auto fused = parse<FusedOp>(
-      "%x: tensor<?x576xf32>, %n: !ninfer.weight<576, BF16, \"contiguous-le-v1\">, %u: " + q4 + ", %v: " + q4,
-      "%0:2 = ninfer.fused \"linear\" (%a = %x : tensor<?x576xf32>, %m = %n : !ninfer.weight<576, BF16, "
-      "\"contiguous-le-v1\">, %b = %u : " + q4 + ", %c = %v : " + q4 + ") -> (tensor<?x192xf32>, tensor<?x192xf32>) {\n"
-      "%1 = ninfer.rms_norm %a, %m {eps = 1.0e-5} : tensor<?x576xf32>, !ninfer.weight<576, BF16, "
-      "\"contiguous-le-v1\">\n"
-      "%2 = ninfer.linear %1, %b policy<A16Only> : tensor<?x576xf32>, " + q4 + " -> tensor<?x192xf32>\n"
-      "%3 = ninfer.linear %1, %c policy<A16Only> : tensor<?x576xf32>, " + q4 + " -> tensor<?x192xf32>\n"
-      "ninfer.yield %2, %3 : tensor<?x192xf32>, tensor<?x192xf32>\n}");
+      "%x: tensor<?x576xf32>, %n: !ninfer.weight<576, BF16, \"contiguous-le-v1\">, %u: " + q4 +
+          ", %v: " + q4,
+      "%0:2 = ninfer.fused \"linear\" (%a = %x : tensor<?x576xf32>, %m = %n : !ninfer.weight<576, "
+      "BF16, "
+      "\"contiguous-le-v1\">, %b = %u : " +
+          q4 + ", %c = %v : " + q4 +
+          ") -> (tensor<?x192xf32>, tensor<?x192xf32>) {\n"
+          "%1 = ninfer.rms_norm %a, %m {eps = 1.0e-5} : tensor<?x576xf32>, !ninfer.weight<576, "
+          "BF16, "
+          "\"contiguous-le-v1\">\n"
+          "%2 = ninfer.linear %1, %b policy<A16Only> : tensor<?x576xf32>, " +
+          q4 +
+          " -> tensor<?x192xf32>\n"
+          "%3 = ninfer.linear %1, %c policy<A16Only> : tensor<?x576xf32>, " +
+          q4 +
+          " -> tensor<?x192xf32>\n"
+          "ninfer.yield %2, %3 : tensor<?x192xf32>, tensor<?x192xf32>\n}");
   ASSERT_TRUE(fused);
   EXPECT_EQ(fused.bytesRead(4), 4 * 576 * 4 + 576 * 2 + 2 * kQ4Bytes);
   EXPECT_EQ(fused.bytesWritten(4), 2 * 4 * 192 * 4);
@@ -124,10 +138,11 @@ TEST_F(Cost, FusedCountsSharedInputsOnceAndNothingInside) {
 
 TEST_F(Cost, FusedAppendWritesTheCache) {
   const std::string cache = "!ninfer.kv_cache<2x64x32, f32>";
-  auto fused = parse<FusedOp>("%k: tensor<?x64xf32>, %c: " + cache + ", %p: index",
-                              "ninfer.fused \"append\" (%a = %k : tensor<?x64xf32>, %d = %c : " + cache +
-                                  ", %q = %p : index) {\nninfer.kv_append %a, %a, %d, %q : tensor<?x64xf32>, " + cache +
-                                  "\nninfer.yield\n}");
+  auto fused = parse<FusedOp>(
+      "%k: tensor<?x64xf32>, %c: " + cache + ", %p: index",
+      "ninfer.fused \"append\" (%a = %k : tensor<?x64xf32>, %d = %c : " + cache +
+          ", %q = %p : index) {\nninfer.kv_append %a, %a, %d, %q : tensor<?x64xf32>, " + cache +
+          "\nninfer.yield\n}");
   ASSERT_TRUE(fused);
   EXPECT_EQ(fused.bytesRead(3), 3 * 64 * 4);
   EXPECT_EQ(fused.bytesWritten(3), 2 * 3 * 64 * 4);

@@ -17,8 +17,8 @@ TEST(Registry, EveryPairIsLegalExactlyWhenRegistered) {
   int legal = 0;
   for (const FormatInfo &format : allFormats())
     for (const LayoutInfo &layout : allLayouts()) {
-      std::string text = "!ninfer.weight<256x256, " + std::string(canonicalName(format.format)) + ", \"" +
-                         std::string(canonicalName(layout.layout)) + "\">";
+      std::string text = "!ninfer.weight<256x256, " + std::string(canonicalName(format.format)) +
+                         ", \"" + std::string(canonicalName(layout.layout)) + "\">";
       mlir::Type type = mlir::parseType(text, &context);
       EXPECT_EQ(bool(type), isRegisteredPair(format.format, layout.layout)) << text;
       if (!type)

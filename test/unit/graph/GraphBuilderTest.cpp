@@ -97,7 +97,8 @@ TEST(GraphBuilder, ModuleAttributesAndStates) {
   auto integer = [&](llvm::StringRef name) {
     return (*module)->getAttrOfType<mlir::IntegerAttr>(name).getInt();
   };
-  EXPECT_EQ((*module)->getAttrOfType<mlir::StringAttr>("ninfer.architecture").getValue(), "Qwen3ForCausalLM");
+  EXPECT_EQ((*module)->getAttrOfType<mlir::StringAttr>("ninfer.architecture").getValue(),
+            "Qwen3ForCausalLM");
   EXPECT_EQ(integer("ninfer.max_context"), 128);
   EXPECT_EQ(integer("ninfer.prefill_chunk"), 16);
   EXPECT_EQ(integer("ninfer.vocab_size"), 64);
@@ -105,7 +106,8 @@ TEST(GraphBuilder, ModuleAttributesAndStates) {
 
   auto kv = module->lookupSymbol<StateOp>("text/layers/1/attention/kv");
   ASSERT_TRUE(kv);
-  EXPECT_EQ(text(kv), "ninfer.state @\"text/layers/1/attention/kv\" : !ninfer.kv_cache<2x128x32, f32>");
+  EXPECT_EQ(text(kv),
+            "ninfer.state @\"text/layers/1/attention/kv\" : !ninfer.kv_cache<2x128x32, f32>");
   EXPECT_EQ(mlir::cast<KvCacheType>(kv.getType()).getBytes(), 2 * 2 * 128 * 32 * 4);
 
   auto rope = module->lookupSymbol<StateOp>("text/rope");
@@ -125,10 +127,12 @@ TEST(GraphBuilder, RangesPoliciesAndTiedHead) {
             "!ninfer.weight<64x128, Q4G64_F16S, \"row-split-k128-v1\"> parts "
             "[#ninfer.part<@\"object/text/layers/0/qkv\", 24576, 32768>] policy<A16Only>");
   auto head = module->lookupSymbol<ParameterOp>("text/output_head");
-  EXPECT_EQ(mlir::cast<PartAttr>(head.getParts()[0]).getObject().getValue(), "object/text/token_embedding");
+  EXPECT_EQ(mlir::cast<PartAttr>(head.getParts()[0]).getObject().getValue(),
+            "object/text/token_embedding");
   module->walk([](LinearOp linear) {
     auto param = linear.getWeight().getDefiningOp<ParamOp>();
-    bool wide = param.getParameter().ends_with("mlp/gate") || param.getParameter().ends_with("mlp/up");
+    bool wide =
+        param.getParameter().ends_with("mlp/gate") || param.getParameter().ends_with("mlp/up");
     EXPECT_EQ(linear.getPolicy(), wide ? ActivationPolicy::AllowA8 : ActivationPolicy::A16Only);
   });
 }
@@ -180,9 +184,10 @@ TEST(GraphBuilder, RefusesMixedFormats) {
   mlir::MLIRContext context;
   Messages messages(context);
   EXPECT_FALSE(buildDecoderGraph(context, model.spec, model.directory, options()));
-  EXPECT_NE(messages.all.find("parameter is stored in ranges of different formats, q4_g64_fp16 in object "
-                              "'text/layers/1/mlp/gate' and q8_g32_fp16 in object 'tail'"),
-            std::string::npos)
+  EXPECT_NE(
+      messages.all.find("parameter is stored in ranges of different formats, q4_g64_fp16 in object "
+                        "'text/layers/1/mlp/gate' and q8_g32_fp16 in object 'tail'"),
+      std::string::npos)
       << messages.all;
 }
 
@@ -196,8 +201,9 @@ TEST(GraphBuilder, RefusesAContextTheModelDoesNotHave) {
   GraphOptions noChunk = options();
   noChunk.prefillChunk = 0;
   EXPECT_FALSE(buildDecoderGraph(context, model.spec, model.directory, noChunk));
-  EXPECT_EQ(messages.all, "max context must be in 1..512 (max_position_embeddings of the model), got 513\n"
-                          "prefill chunk must be at least 1, got 0\n");
+  EXPECT_EQ(messages.all,
+            "max context must be in 1..512 (max_position_embeddings of the model), got 513\n"
+            "prefill chunk must be at least 1, got 0\n");
 }
 
 } // namespace

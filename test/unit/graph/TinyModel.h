@@ -1,5 +1,6 @@
-// A decoder small enough to read: 2 layers, hidden 128, 4 query heads and 2 KV heads of 32, vocabulary 64.
-// Query, key and value of a layer are row ranges of one Q4 object; the head is tied to the embedding.
+// A decoder small enough to read: 2 layers, hidden 128, 4 query heads and 2 KV heads of 32,
+// vocabulary 64. Query, key and value of a layer are row ranges of one Q4 object; the head is tied
+// to the embedding.
 #ifndef NINFER_TEST_UNIT_GRAPH_TINYMODEL_H
 #define NINFER_TEST_UNIT_GRAPH_TINYMODEL_H
 
@@ -30,8 +31,8 @@ struct TinyModel {
   }
 
   /// Binds a parameter to elements [begin, end) of an object.
-  void bind(const std::string &name, std::vector<uint64_t> shape, uint32_t object, uint64_t begin, uint64_t finish,
-            ActivationPolicy policy = ActivationPolicy::A16Only) {
+  void bind(const std::string &name, std::vector<uint64_t> shape, uint32_t object, uint64_t begin,
+            uint64_t finish, ActivationPolicy policy = ActivationPolicy::A16Only) {
     ParameterSpec parameter;
     parameter.name = name;
     parameter.shape = std::move(shape);
