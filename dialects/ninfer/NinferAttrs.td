@@ -56,7 +56,7 @@ def Ninfer_ActivationPolicyAttr : Ninfer_RegistryAttr<"ActivationPolicy", "polic
 
 def Ninfer_PartAttr : Ninfer_Attr<"Part", "part"> {
   let summary = "logical elements [begin, end) of one stored object, in C order";
-  let description = [{ Example: `#ninfer.part<@"text.qkv", 0, 331776>`. }];
+  let description = [{ Example: `#ninfer.part<@"object/text.qkv", 0, 331776>`. }];
   let parameters = (ins "::mlir::FlatSymbolRefAttr":$object, "int64_t":$begin, "int64_t":$end);
   let assemblyFormat = "`<` $object `,` $begin `,` $end `>`";
   let genVerifyDecl = 1;

@@ -14,7 +14,7 @@ def Ninfer_ObjectOp : Ninfer_Op<"object", [Symbol, HasParent<"::mlir::ModuleOp">
     Names a tensor of the directory with its encoding and its place in the logical payload (bytes).
 
     ```mlir
-    ninfer.object @"text.qkv" : <960x576, Q4G64_F16S, "row-split-k128-v1"> at 4096 size 307200
+    ninfer.object @"object/text.qkv" : <960x576, Q4G64_F16S, "row-split-k128-v1"> at 4096 size 326400
     ```
   }];
   let arguments = (ins
@@ -41,7 +41,7 @@ def Ninfer_ParameterOp : Ninfer_Op<"parameter", [
     ```mlir
     ninfer.parameter @"text/layers/0/attention/query"
         : !ninfer.weight<576x576, Q4G64_F16S, "row-split-k128-v1">
-        parts [#ninfer.part<@"text.qkv", 0, 331776>] policy<A16Only>
+        parts [#ninfer.part<@"object/text.qkv", 0, 331776>] policy<A16Only>
     ```
   }];
   let arguments = (ins
