@@ -1,5 +1,7 @@
 #include "runtime/loader/Machine.h"
 
+#include "runtime/loader/Cgroup.h"
+
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
@@ -143,29 +145,10 @@ uint64_t readNumber(const std::string &text, uint64_t otherwise) {
   return std::strtoull(text.c_str(), nullptr, 10);
 }
 
-/// Folder of this process's control group (version 2), or "".
-std::string cgroupFolder() {
+CgroupLimits cgroupLimits() {
   std::ifstream file("/proc/self/cgroup");
-  for (std::string line; std::getline(file, line);)
-    if (line.rfind("0::/", 0) == 0)
-      return "/sys/fs/cgroup" + line.substr(3);
-  return {};
-}
-
-/// Whole CPUs of the control group's quota, or `otherwise` when there is none.
-size_t cpuQuota(size_t otherwise) {
-  size_t cpus = otherwise;
-  for (std::string folder = cgroupFolder(); folder.size() >= std::strlen("/sys/fs/cgroup");
-       folder.resize(folder.rfind('/'))) {
-    const std::string line = readLine(folder + "/cpu.max");
-    const size_t space = line.find(' ');
-    if (space == std::string::npos)
-      continue;
-    const uint64_t quota = readNumber(line, 0), period = readNumber(line.substr(space + 1), 0);
-    if (quota && period)
-      cpus = std::min(cpus, std::max<size_t>(1, size_t((quota + period - 1) / period)));
-  }
-  return cpus;
+  const std::string membership((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  return readCgroupLimits(membership, "/sys/fs/cgroup");
 }
 
 /// 0 for the first hardware thread of its core, 1 for the second, ...
@@ -240,7 +223,7 @@ std::vector<int> usableCpus() {
   std::sort(ranked.begin(), ranked.end());
   for (size_t i = 0; i < ranked.size(); ++i)
     cpus[i] = ranked[i].second;
-  cpus.resize(cpuQuota(cpus.size()));
+  cpus.resize(std::min<uint64_t>(cpus.size(), cgroupLimits().cpus));
   return cpus;
 }
 
@@ -250,19 +233,7 @@ uint64_t availableMemory() {
   for (std::string line; std::getline(file, line);)
     if (line.rfind("MemAvailable:", 0) == 0)
       available = std::strtoull(line.c_str() + std::strlen("MemAvailable:"), nullptr, 10) * 1024;
-  for (std::string folder = cgroupFolder(); folder.size() >= std::strlen("/sys/fs/cgroup");
-       folder.resize(folder.rfind('/'))) {
-    const uint64_t limit = readNumber(readLine(folder + "/memory.max"), UINT64_MAX);
-    if (limit == UINT64_MAX)
-      continue;
-    // Clean page cache of the group counts as used there but can be dropped.
-    uint64_t used = readNumber(readLine(folder + "/memory.current"), 0);
-    std::ifstream stat(folder + "/memory.stat");
-    for (std::string line; std::getline(stat, line);)
-      if (line.rfind("inactive_file ", 0) == 0)
-        used -= std::min(used, readNumber(line.substr(std::strlen("inactive_file ")), 0));
-    available = std::min(available, limit > used ? limit - used : 0);
-  }
+  available = std::min(available, cgroupLimits().memoryBytes);
   rlimit limit;
   if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
     const uint64_t mapped = readNumber(readLine("/proc/self/statm"), 0) * uint64_t(sysconf(_SC_PAGESIZE));

@@ -146,11 +146,13 @@ Result<std::vector<Row>> benchStartup(const BenchOptions &options) {
   const char *const steps[] = {"open and verify plan", "open and map weights", "map code", "create context",
                                "first token", "all"};
   std::vector<std::vector<double>> samples(std::size(steps));
+  CommonOptions common = options.common;
+  common.threads = options.threads.front();
   for (unsigned round = 0; round < options.repetitions; ++round) {
     const uint64_t start = nowNs();
-    NINFER_ASSIGN_OR_RETURN(Engine engine, Engine::open(options.common));
+    NINFER_ASSIGN_OR_RETURN(Engine engine, Engine::open(common));
     const uint64_t opened = nowNs();
-    NINFER_ASSIGN_OR_RETURN(Context context, Context::create(engine, options.common));
+    NINFER_ASSIGN_OR_RETURN(Context context, Context::create(engine, common));
     const uint64_t created = nowNs();
     const int32_t token = 0;
     NINFER_RETURN_IF_ERROR(context.submit({&token, 1}));

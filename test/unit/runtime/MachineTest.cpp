@@ -1,5 +1,8 @@
 #include "runtime/loader/Machine.h"
 
+#include "runtime/loader/Cgroup.h"
+#include "test/unit/runtime/TinyModel.h"
+
 #include <algorithm>
 #include <fstream>
 #include <gtest/gtest.h>
@@ -61,4 +64,52 @@ TEST(Machine, MemoryFiguresAreSane) {
   EXPECT_GT(availableMemory(), uint64_t(16) << 20);
   EXPECT_GE(peakResidentBytes(), currentResidentBytes());
   EXPECT_GT(currentResidentBytes(), uint64_t(1) << 20);
+}
+
+namespace {
+
+void put(const test::TemporaryFolder &root, const std::string &path, const std::string &text) {
+  std::filesystem::create_directories((root / path).parent_path());
+  test::writeBytes(root / path, std::as_bytes(std::span(text.data(), text.size())));
+}
+
+} // namespace
+
+TEST(Cgroup, UnifiedLimitsOfEveryLevel) {
+  test::TemporaryFolder root;
+  put(root, "a/cpu.max", "250000 100000\n");
+  put(root, "a/memory.max", "1000000\n");
+  put(root, "a/memory.current", "400000\n");
+  put(root, "a/memory.stat", "anon 5\ninactive_file 100000\nactive_file 7\n");
+  put(root, "a/b/cpu.max", "max 100000\n");
+  put(root, "a/b/memory.max", "max\n");
+  const CgroupLimits limits = readCgroupLimits("0::/a/b\n", root.path().string());
+  EXPECT_EQ(limits.cpus, 3u);
+  EXPECT_EQ(limits.memoryBytes, 700000u);
+  const CgroupLimits above = readCgroupLimits("0::/\n", root.path().string());
+  EXPECT_EQ(above.cpus, UINT64_MAX);
+  EXPECT_EQ(above.memoryBytes, UINT64_MAX);
+}
+
+TEST(Cgroup, Version1Controllers) {
+  test::TemporaryFolder root;
+  put(root, "cpu,cpuacct/x/cpu.cfs_quota_us", "50000\n");
+  put(root, "cpu,cpuacct/x/cpu.cfs_period_us", "100000\n");
+  put(root, "memory/x/memory.limit_in_bytes", "5000\n");
+  put(root, "memory/x/memory.usage_in_bytes", "6000\n");
+  put(root, "memory/x/memory.stat", "total_inactive_file 2000\n");
+  const std::string membership = "9:name=systemd:/\n4:cpu,cpuacct:/x\n3:memory:/x\n";
+  const CgroupLimits limits = readCgroupLimits(membership, root.path().string());
+  EXPECT_EQ(limits.cpus, 1u); // half a CPU still runs one thread
+  EXPECT_EQ(limits.memoryBytes, 1000u);
+  put(root, "cpu,cpuacct/x/cpu.cfs_quota_us", "-1\n");
+  EXPECT_EQ(readCgroupLimits(membership, root.path().string()).cpus, UINT64_MAX);
+}
+
+TEST(Cgroup, NothingReadableSetsNoLimit) {
+  for (const char *membership : {"", "nonsense", "0::", "1:memory:/gone\n", "0::/gone/deeper\n"}) {
+    const CgroupLimits limits = readCgroupLimits(membership, "/no/such/root");
+    EXPECT_EQ(limits.cpus, UINT64_MAX);
+    EXPECT_EQ(limits.memoryBytes, UINT64_MAX);
+  }
 }
