@@ -130,6 +130,9 @@ Result<std::vector<int32_t>> readPrompt(const PromptOptions &options, const Text
       return makeError(ErrorKind::Usage, "NB0662", "no prompt: give -p TEXT, -f FILE, --tokens LIST, or pipe a text in");
     prompt.assign(std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>());
   }
+  // Editors and echo end a text with a line feed that is not part of the prompt.
+  if (!options.hasText && !prompt.empty() && prompt.back() == '\n')
+    prompt.pop_back();
   if (prompt.empty())
     return makeError(ErrorKind::Usage, "NB0662", source + ": the prompt is empty");
   if (auto at = findInvalidUtf8(prompt))

@@ -107,6 +107,7 @@ TEST_F(ExecTool, PromptSourcesAreTheSame) {
   EXPECT_EQ(with({"-f", (folder_ / "prompt.txt").string()}), expected);
   EXPECT_EQ(with({"--tokens", "@" + (folder_ / "ids").string()}), expected);
   EXPECT_EQ(with({}, "Hi!"), expected);
+  EXPECT_EQ(with({}, "Hi!\n"), expected); // as echo writes it
 }
 
 TEST_F(ExecTool, SeedsRepeatAndDiffer) {
@@ -157,6 +158,7 @@ TEST_F(ExecTool, UsageErrors) {
   const Case cases[] = {
       {{plan_, "-p", ""}, "", "the prompt is empty"},
       {{plan_}, "", "standard input: the prompt is empty"},
+      {{plan_}, "\n", "standard input: the prompt is empty"},
       {{plan_, "-p", "ab\xff\xfe"}, "", "not valid UTF-8 at byte 2"},
       {{plan_}, "\xc3", "not valid UTF-8 at byte 0"},
       {{plan_, "-p", "x", "--tokens", "1"}, "", "more than one prompt"},
