@@ -163,6 +163,9 @@ TEST(Admission, RulesBetweenTwoFields) {
   s = linear(Format::Q4G64_F16S, 64, 576, ActivationPolicy::AllowA8);
   s.weights[0].layout = Layout::ContiguousLeV1;
   EXPECT_EQ(reason(s), "layout: expected a layout registered for Q4G64_F16S, got contiguous-le-v1");
+  s = request(OpKind::RopeAppend);
+  s.headDim = 63;
+  EXPECT_EQ(reason(s), "head dim: expected a multiple of 2, got 63");
   s = request(OpKind::RmsNorm);
   s.normFormats = {Format::FP32};
   EXPECT_EQ(reason(s), "norm format: expected BF16, got FP32");
