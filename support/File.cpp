@@ -138,6 +138,11 @@ void MappedFile::advise(Access access) const {
   madvise(const_cast<std::byte *>(data_), size_, advice);
 }
 
+void MappedFile::release() const {
+  if (data_)
+    madvise(const_cast<std::byte *>(data_), size_, MADV_DONTNEED);
+}
+
 Result<std::string> readFile(const std::filesystem::path &path, uint64_t maxBytes) {
   NINFER_ASSIGN_OR_RETURN(auto opened, openRegular(path));
   Descriptor file{opened.first};

@@ -30,6 +30,9 @@ public:
   enum class Access { Normal, Sequential, Random, WillNeed };
   /// Hint for the page cache; failures are ignored.
   void advise(Access access) const;
+  /// Lets the system drop the resident pages; they are read again on the next access. A reader that goes once
+  /// through a file larger than it wants to keep in memory calls this now and then.
+  void release() const;
 
 private:
   const std::byte *data_ = nullptr;

@@ -38,6 +38,8 @@ public:
   Result<EncodedGeometry> geometry(size_t index) const;
 
   void advise(MappedFile::Access access) const { file_.advise(access); }
+  /// Drops resident pages of the mapping (MappedFile::release).
+  void release() const { file_.release(); }
 
 private:
   std::filesystem::path path_;

@@ -252,6 +252,7 @@ Result<VerifyReport> verifyArtifact(const Artifact &artifact, const VerifyOption
     gap(object.offset, object.id);
     NINFER_RETURN_IF_ERROR(verifyObject(object, bytes, options, report));
     cursor = object.offset + object.bytes;
+    artifact.release(); // one object resident at a time, whatever the size of the artifact
   }
   gap(artifact.payload().size(), directory.objects.back().id);
   return report;

@@ -288,7 +288,15 @@ Result<WriteReport> ArtifactWriter::finish() {
       NINFER_ASSIGN_OR_RETURN(const VerifyReport content, verifyArtifact(artifact, options));
       NINFER_RETURN_IF_ERROR(verifyReportStatus(content, target));
     }
-    if (sha256(artifact.payload()) != report.payloadSha256)
+    constexpr size_t kWindow = size_t(32) << 20;
+    Sha256 hash;
+    for (std::span<const std::byte> rest = artifact.payload(); !rest.empty();) {
+      const auto window = rest.first(std::min(kWindow, rest.size()));
+      hash.update(window);
+      rest = rest.subspan(window.size());
+      artifact.release();
+    }
+    if (hash.finish() != report.payloadSha256)
       return makeError(ErrorKind::Failed, "NB0108", target + ": reading the file back gives another payload digest");
   }
   NINFER_RETURN_IF_ERROR(impl.file.publish());
