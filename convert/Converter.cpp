@@ -8,6 +8,7 @@
 #include <chrono>
 #include <map>
 #include <new>
+#include <set>
 #include <thread>
 
 namespace ninfer {
@@ -17,7 +18,6 @@ namespace fs = std::filesystem;
 namespace {
 
 const char *const kConverterName = "ninfer-convert 1"; ///< changes when equal inputs may give other bytes
-constexpr size_t kMaxListed = 8;
 
 class Conversion {
 public:
@@ -73,6 +73,7 @@ private:
     }
     std::vector<Status> refused;
     std::map<std::pair<uint32_t, Format>, uint32_t> shared;
+    std::set<std::pair<uint32_t, Format>> refusedKeys;
     for (const ParameterSource &source : checkpoint_.parameters) {
       std::optional<Role> role = roleOfParameter(source.parameter);
       Format format =
@@ -84,7 +85,8 @@ private:
       }
       Result<TensorJob> job = planTensor(checkpoint_, source, format, options_.requantize);
       if (!job.ok()) {
-        refused.push_back(job.takeStatus());
+        if (refusedKeys.insert(key).second)
+          refused.push_back(job.takeStatus());
         continue;
       }
       NINFER_ASSIGN_OR_RETURN(uint32_t index, plan_.addTensor(job->object, job->shape, format));
@@ -96,14 +98,12 @@ private:
     return merge(std::move(refused));
   }
 
-  /// The first refusal, with the others as notes.
+  /// The first refusal; the others are counted.
   static Status merge(std::vector<Status> refused) {
     if (refused.empty())
       return Status();
-    for (size_t i = 1; i < std::min(refused.size(), kMaxListed); ++i)
-      refused[0].note("also: " + refused[i].error().message);
-    if (refused.size() > kMaxListed)
-      refused[0].note("and " + std::to_string(refused.size() - kMaxListed) + " more tensors");
+    if (refused.size() > 1)
+      refused[0].note("and " + std::to_string(refused.size() - 1) + " more tensors likewise");
     return std::move(refused[0]);
   }
 

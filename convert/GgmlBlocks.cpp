@@ -220,9 +220,9 @@ std::optional<MoveFault> moveRowIntoW8(SourceType type, std::span<const std::byt
     uint16_t d = loadLe16(p);
     uint16_t magnitude = d & (kSign - 1);
     if (!isValidF16Scale(magnitude))
-      return MoveFault{i, "the scale is not finite"};
+      return MoveFault{i, "the scale is not finite", true};
     if (d == kSign)
-      return MoveFault{i, "the scale is negative zero"};
+      return MoveFault{i, "the scale is negative zero", false};
     int block[32];
     signedCodes(type, p, block);
     bool negate = (d & kSign) != 0;
@@ -230,7 +230,8 @@ std::optional<MoveFault> moveRowIntoW8(SourceType type, std::span<const std::byt
       int code = d == 0 ? 0 : negate ? -block[j] : block[j];
       if (code < -127 || code > 127)
         return MoveFault{i, "code " + std::to_string(block[j]) + " of element " + std::to_string(j) +
-                                " is outside -127..127"};
+                                " is outside -127..127",
+                         false};
       if (code != block[j])
         kind = MoveKind::SameValues;
       codes[i * 32 + static_cast<size_t>(j)] = static_cast<int8_t>(code);

@@ -27,6 +27,7 @@ enum class MoveKind : uint8_t {
 struct MoveFault {
   uint64_t block = 0; ///< of the row
   std::string rule;   ///< why the block has no exact W8G32_F16S form
+  bool notFinite = false; ///< the block has no values at all; encoding it anew would not help
 };
 
 /// Moves one row of Q8_0, Q4_0, Q5_0 or IQ4_NL blocks into W8G32_F16S words: the scale keeps its bits, the codes

@@ -59,9 +59,10 @@ Status checkFinite(const TensorJob &job, uint64_t row, std::span<const float> va
 }
 
 Error cannotMove(const TensorJob &job, uint64_t row, const MoveFault &fault) {
-  return makeError(ErrorKind::BadFile, "NB0316",
-                   place(job, row) + " block " + std::to_string(fault.block) + ": " + fault.rule +
-                       ", so it has no exact W8G32_F16S form");
+  std::string where = place(job, row) + " block " + std::to_string(fault.block) + ": " + fault.rule;
+  if (fault.notFinite)
+    return makeError(ErrorKind::BadFile, "NB0317", where);
+  return makeError(ErrorKind::Unsupported, "NB0316", where + ", so it has no exact W8G32_F16S form");
 }
 
 /// Rows a worker takes at a time: whole heads when rows change places inside one.
