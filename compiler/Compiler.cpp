@@ -66,8 +66,11 @@ public:
       modules.push_back(mlir::OwningOpRef<mlir::ModuleOp>(mlir::cast<mlir::ModuleOp>((*graph)->clone())));
       NINFER_RETURN_IF_ERROR(lowerToPlan(*modules.back(), target, options_));
       NINFER_RETURN_IF_ERROR(stage("passes " + target.name));
-      NINFER_RETURN_IF_ERROR(generate(*modules.back(), target, input));
+      if (!passesOnly())
+        NINFER_RETURN_IF_ERROR(generate(*modules.back(), target, input));
     }
+    if (passesOnly())
+      return std::move(report_);
     describeArtifact(input);
     NINFER_ASSIGN_OR_RETURN(auto plan, buildPlanBytes(input));
     NINFER_RETURN_IF_ERROR(stage("plan"));
@@ -84,6 +87,9 @@ private:
     report_.stages.emplace_back(std::move(name), seconds);
     return checkCancelled();
   }
+
+  /// Only the IR of a stage is wanted.
+  bool passesOnly() const { return options_.output.empty() && !options_.emitStage.empty(); }
 
   Status checkCancelled() const {
     if (options_.cancelled && options_.cancelled())

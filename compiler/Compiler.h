@@ -22,7 +22,8 @@ namespace ninfer {
 
 struct BuildOptions {
   std::filesystem::path artifact;
-  /// Empty: nothing is written (dry run); the plan is still built and verified.
+  /// Empty: nothing is written (dry run); the plan is still built and verified. Empty with `emitStage`: the
+  /// build ends after the passes, and the report has no plan.
   std::filesystem::path output;
   /// Any of reference, cpu:native, cpu:x86-64-v3, cpu:x86-64-v4, cpu:znver4; one section of the plan each.
   std::vector<std::string> targets = {"cpu:native"};

@@ -1,5 +1,6 @@
 # Configuration of the lit suite. Substitutions beside LLVM's (FileCheck, not, split-file, count):
-#   ninfer-opt, ninfer-build, ninfer-exec, ninfer-convert   the tools of this build, by absolute path
+#   ninfer-opt, ninfer-build, ninfer-exec, ninfer-convert, ninfer-inspect   the tools of this build, by absolute path
+#   make_tiny_artifact   writes random artifacts (test/tools)
 #   %source     the source tree             %mlir_include   MLIR's headers and .td files        %python
 #   %fixtures   test/fixtures of the source tree      %examples   examples of the source tree
 # A tool that was not built keeps its substitution, so its tests fail (command not found) and never pass or skip.
@@ -48,6 +49,9 @@ llvm_config.add_tool_substitutions(
         ninfer_tool("ninfer-build"),
         ninfer_tool("ninfer-exec"),
         ninfer_tool("ninfer-convert"),
+        ninfer_tool("ninfer-inspect"),
+        ToolSubst("make_tiny_artifact",
+                  command=os.path.join(config.ninfer_binary_dir, "test-bin", "make_tiny_artifact")),
     ],
     [config.llvm_tools_dir],
 )

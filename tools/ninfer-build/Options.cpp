@@ -19,7 +19,7 @@ Compiles the weights' directory into a plan for ninfer-exec. The weights themsel
   --explain                  every operation, its kernel, why, and the rejected candidates
   --dry-run                  build and verify, write nothing
   --emit-mlir STAGE          print the IR after: graph, bind-parameters, split-phases, specialize-shapes, fuse,
-                             admit-kernels, outline-kernels, plan-memory (without -o this is a dry run)
+                             admit-kernels, outline-kernels, plan-memory (without -o nothing else is done)
   --dump-kernels DIR         keep the code of every kernel (.mlir, .ll, .opt.ll)
   --cache DIR                keep compiled kernels by content hash
   -t, --threads N            kernels compiled at the same time (default: CPUs, at most 8)

@@ -27,6 +27,11 @@ void installHandlers() {
   sigemptyset(&action.sa_mask);
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
+  sigset_t stopping; // a caller may have handed them over blocked
+  sigemptyset(&stopping);
+  sigaddset(&stopping, SIGINT);
+  sigaddset(&stopping, SIGTERM);
+  pthread_sigmask(SIG_UNBLOCK, &stopping, nullptr);
   // A file size limit then shows as a write error with a message.
   action.sa_handler = SIG_IGN;
   sigaction(SIGXFSZ, &action, nullptr);
@@ -54,12 +59,14 @@ int runBuild(CommandLine &line) {
   if (!report.ok())
     return fail(report.error());
   int code = emitFailed ? 1 : 0;
+  if (report->planBytes == 0) // only the IR was asked for
+    return code;
   if (line.explain)
     code |= line.report == CommandLine::Report::Json ? 0 : print(report->explain);
   if (line.report == CommandLine::Report::Json)
     code |= print(reportJson(*report, line.explain));
-  else if (line.report == CommandLine::Report::Text)
-    code |= options.emitStage.empty() ? print(reportText(*report)) : 0;
+  else if (line.report == CommandLine::Report::Text && options.emitStage.empty())
+    code |= print(reportText(*report));
   return code;
 }
 

@@ -76,15 +76,13 @@ TEST_F(ToolTest, FullDiskLeavesNothing) {
 
 TEST_F(ToolTest, InterruptLeavesNothing) {
   const std::string model = artifact("m.ninfer").string();
-  // A pending, unblocked alarm would race; a signal that waits from the start cannot.
+  // Raised while blocked, so that it waits until the tool has its handler and unblocks it.
   const ChildResult result = tool({model, "-o", file("plan.bin").string(), "--target", "cpu:x86-64-v3"}, [] {
-    // The child of the child sends SIGINT as soon as the tool has begun.
-    const pid_t parent = getpid();
-    if (fork() == 0) {
-      usleep(30000);
-      kill(parent, SIGINT);
-      _exit(0);
-    }
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    sigprocmask(SIG_BLOCK, &set, nullptr);
+    raise(SIGINT);
   });
   EXPECT_EQ(result.exitCode, 130) << result.out << result.err;
   EXPECT_EQ(listing(), std::vector<std::string>{"m.ninfer"});

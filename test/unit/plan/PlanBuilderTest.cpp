@@ -31,7 +31,7 @@ module attributes {ninfer.architecture = "LlamaForCausalLM", ninfer.max_context 
   }
   ninfer.kernel @append_r1(%k: tensor<1x64xf32>, %v: tensor<1x64xf32>, %c: !ninfer.kv_cache<1x9x64, f32>, %p: index)
       attributes {family = "ref.kv_append", profile = "f32", rows = 1, tiles_const = 1, tiles_per_row = 0} {
-    ninfer.kv_append %k, %v, %c, %p : tensor<1x64xf32>, tensor<1x64xf32>, <1x9x64, f32>
+    ninfer.kv_append %k, %v, %c, %p : tensor<1x64xf32>, <1x9x64, f32>
     ninfer.yield
   }
   ninfer.kernel @head_r1(%x: tensor<1x64xf32>, %w: !ninfer.weight<32x64, W8G32_F16S, "row-split-k128-v1">)
@@ -55,7 +55,7 @@ module attributes {ninfer.architecture = "LlamaForCausalLM", ninfer.max_context 
       attributes {ninfer.component = "text", ninfer.phase = "decode", ninfer.max_rows = 1 : i64,
                   ninfer.arena_bytes = 576 : i64, ninfer.tokens_offset = 512 : i64} {
     %w = ninfer.param @embedding : !ninfer.weight<32x64, W8G32_F16S, "row-split-k128-v1">
-    %c = ninfer.state_ref @kv : <1x9x64, f32>
+    %c = ninfer.state_ref @kv : !ninfer.kv_cache<1x9x64, f32>
     %x = ninfer.launch @embed_r1(%tokens, %w) {label = "text/token_embedding", offsets = array<i64: 0>,
         trace = [{candidate = "ref.embedding", verdict = "accepted", reason = ""},
                  {candidate = "other", verdict = "rejected", reason = "rows: expected 2..4, got 1"}],
