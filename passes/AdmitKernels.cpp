@@ -47,7 +47,8 @@ struct AdmitKernelsPass : impl::AdmitKernelsPassBase<AdmitKernelsPass> {
   }
 
 private:
-  /// Options win over what the target's name says, so that a driver can pass what it resolved itself.
+  /// Options win over what the target's name says, so that a driver can pass what it resolved
+  /// itself.
   FailureOr<KernelTarget> resolveTarget() {
     if (!executor.empty() && !features.empty())
       return KernelTarget{target, executor, {features.begin(), features.end()}};
@@ -59,8 +60,9 @@ private:
       return diag;
     }
     if (!executor.empty() && executor != parsed->executor)
-      return emitError(getOperation().getLoc()) << "executor of target '" << target << "': expected "
-                                                << parsed->executor << ", got " << executor;
+      return emitError(getOperation().getLoc())
+             << "executor of target '" << target << "': expected " << parsed->executor << ", got "
+             << executor;
     if (!features.empty())
       parsed->features.assign(features.begin(), features.end());
     return parsed.take();
@@ -78,16 +80,20 @@ private:
         return failure(); // the same request of another layer
       InFlightDiagnostic diag = emitError(op->getLoc()) << message;
       if (admission.verdicts.empty())
-        diag.attachNote() << "executor " << target.executor << " has no family for " << opKindName(signature->op);
+        diag.attachNote() << "executor " << target.executor << " has no family for "
+                          << opKindName(signature->op);
       for (const Verdict *verdict : admission.nearest())
-        diag.attachNote() << verdict->family->name << ": " << verdictName(verdict->kind) << ": " << verdict->reason;
+        diag.attachNote() << verdict->family->name << ": " << verdictName(verdict->kind) << ": "
+                          << verdict->reason;
       return diag;
     }
     OpBuilder builder(op);
     op->setAttr(NinferDialect::kFamily, builder.getStringAttr(admission.selected->name));
-    op->setAttr(NinferDialect::kProfile, builder.getStringAttr(profileName(admission.selected->profile)));
+    op->setAttr(NinferDialect::kProfile,
+                builder.getStringAttr(profileName(admission.selected->profile)));
     op->setAttr(NinferDialect::kTilesConst, builder.getI64IntegerAttr(admission.tiling.tilesConst));
-    op->setAttr(NinferDialect::kTilesPerRow, builder.getI64IntegerAttr(admission.tiling.tilesPerRow));
+    op->setAttr(NinferDialect::kTilesPerRow,
+                builder.getI64IntegerAttr(admission.tiling.tilesPerRow));
     if (admission.tiling.granule != 0)
       op->setAttr(kGranule, builder.getI64IntegerAttr(admission.tiling.granule));
     op->setAttr(kSignature, builder.getStringAttr(describe(*signature)));

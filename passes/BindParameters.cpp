@@ -1,5 +1,6 @@
-// ninfer-bind-parameters: from element ranges of objects to payload bytes of each plane. What the verifiers of
-// ninfer.object and ninfer.parameter promise (docs/dialect/spec.md) is not checked again.
+// ninfer-bind-parameters: from element ranges of objects to payload bytes of each plane. What the
+// verifiers of ninfer.object and ninfer.parameter promise (docs/dialect/spec.md) is not checked
+// again.
 #include "passes/Passes.h"
 
 #include "artifact/layouts/Layout.h"
@@ -31,9 +32,9 @@ InFlightDiagnostic errorOn(ParameterOp parameter) {
 }
 
 InFlightDiagnostic withObject(InFlightDiagnostic diag, ObjectOp object) {
-  diag.attachNote(object.getLoc()) << "object '" << object.getSymName() << "' is " << shapeText(object.getShape())
-                                   << ", " << canonicalName(object.getFormat()) << ", "
-                                   << canonicalName(object.getLayout());
+  diag.attachNote(object.getLoc())
+      << "object '" << object.getSymName() << "' is " << shapeText(object.getShape()) << ", "
+      << canonicalName(object.getFormat()) << ", " << canonicalName(object.getLayout());
   return diag;
 }
 
@@ -43,26 +44,32 @@ FailureOr<PartAttr> joinParts(ParameterOp parameter) {
   PartAttr whole = *parts.begin();
   for (auto [index, part] : llvm::drop_begin(llvm::enumerate(parts))) {
     if (part.getObject() != whole.getObject())
-      return errorOn(parameter) << "part " << index << ": expected a range of '" << whole.getObject().getValue()
-                                << "' as in part 0, got one of '" << part.getObject().getValue()
+      return errorOn(parameter) << "part " << index << ": expected a range of '"
+                                << whole.getObject().getValue() << "' as in part 0, got one of '"
+                                << part.getObject().getValue()
                                 << "'; a kernel reads consecutive rows of one object";
     if (part.getBegin() != whole.getEnd())
-      return errorOn(parameter) << "part " << index << ": expected to begin at element " << whole.getEnd()
-                                << ", where part " << index - 1 << " ends, got " << part.getBegin()
+      return errorOn(parameter) << "part " << index << ": expected to begin at element "
+                                << whole.getEnd() << ", where part " << index - 1 << " ends, got "
+                                << part.getBegin()
                                 << "; a kernel reads consecutive rows of one object";
-    whole = PartAttr::get(parameter.getContext(), whole.getObject(), whole.getBegin(), part.getEnd());
+    whole =
+        PartAttr::get(parameter.getContext(), whole.getObject(), whole.getBegin(), part.getEnd());
   }
   return whole;
 }
 
 /// First row of the parameter in the object, in rows of the parameter's length.
-FailureOr<uint64_t> firstRow(ParameterOp parameter, PartAttr range, ObjectOp object, const EncodedGeometry &g) {
+FailureOr<uint64_t> firstRow(ParameterOp parameter, PartAttr range, ObjectOp object,
+                             const EncodedGeometry &g) {
   auto type = cast<WeightType>(parameter.getType());
   const uint64_t k = static_cast<uint64_t>(type.getK()), n = static_cast<uint64_t>(type.getN());
   const uint64_t begin = static_cast<uint64_t>(range.getBegin());
   // Direct words have no row structure: any run of whole parameter rows is a run of bytes.
   if (g.layout != Layout::ContiguousLeV1 && k != g.k)
-    return withObject(errorOn(parameter) << "row length: expected " << g.k << " as in the object, got " << k, object);
+    return withObject(errorOn(parameter)
+                          << "row length: expected " << g.k << " as in the object, got " << k,
+                      object);
   if (begin % k != 0)
     return withObject(errorOn(parameter) << "range: expected to begin at a row, a multiple of " << k
                                          << " elements, got " << begin,
@@ -81,8 +88,9 @@ struct BindParametersPass : impl::BindParametersPassBase<BindParametersPass> {
     bool failedAny = false;
     for (auto object : getOperation().getOps<ObjectOp>())
       if (object.getOffset() > INT64_MAX - object.getBytes()) {
-        emitError(object.getLoc()) << "object '" << object.getSymName() << "': end: expected below 2^63, got offset "
-                                   << object.getOffset() << " and size " << object.getBytes();
+        emitError(object.getLoc())
+            << "object '" << object.getSymName() << "': end: expected below 2^63, got offset "
+            << object.getOffset() << " and size " << object.getBytes();
         failedAny = true;
       }
     if (failedAny)
@@ -104,7 +112,8 @@ private:
       return failure();
     auto object = symbols.lookup<ObjectOp>(range->getObject().getValue());
     llvm::SmallVector<uint64_t> shape(object.getShape().begin(), object.getShape().end());
-    Result<EncodedGeometry> geometry = encodedGeometry(object.getFormat(), object.getLayout(), shape);
+    Result<EncodedGeometry> geometry =
+        encodedGeometry(object.getFormat(), object.getLayout(), shape);
     if (!geometry.ok())
       return errorOn(parameter) << geometry.error().message;
     const EncodedGeometry &g = *geometry;
@@ -119,9 +128,11 @@ private:
     for (const PlaneInfo &plane : g.planes) {
       // A row of the parameter; a plane without rows (a divisor) serves every slice as a whole.
       const uint64_t rowBytes = direct ? plane.rowBytes / g.k * k : plane.rowBytes;
-      const uint64_t offset = static_cast<uint64_t>(object.getOffset()) + plane.offset + *first * rowBytes;
+      const uint64_t offset =
+          static_cast<uint64_t>(object.getOffset()) + plane.offset + *first * rowBytes;
       const uint64_t bytes = rowBytes ? n * rowBytes : plane.bytes;
-      planes.push_back(PlaneAttr::get(&getContext(), static_cast<int64_t>(offset), static_cast<int64_t>(bytes)));
+      planes.push_back(
+          PlaneAttr::get(&getContext(), static_cast<int64_t>(offset), static_cast<int64_t>(bytes)));
     }
     parameter.setPlanesAttr(ArrayAttr::get(&getContext(), planes));
     return success();

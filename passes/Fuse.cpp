@@ -13,10 +13,12 @@ namespace ninfer {
 #include "passes/Passes.h.inc"
 
 FusedOp makeFused(llvm::StringRef kind, Operation *before, llvm::ArrayRef<Operation *> ops,
-                  llvm::ArrayRef<Operation *> keep, llvm::ArrayRef<Value> inputs, llvm::ArrayRef<Value> results) {
+                  llvm::ArrayRef<Operation *> keep, llvm::ArrayRef<Value> inputs,
+                  llvm::ArrayRef<Value> results) {
   OpBuilder builder(before);
   llvm::SmallVector<Operation *> own;
-  llvm::copy_if(ops, std::back_inserter(own), [&](Operation *op) { return !llvm::is_contained(keep, op); });
+  llvm::copy_if(ops, std::back_inserter(own),
+                [&](Operation *op) { return !llvm::is_contained(keep, op); });
   Location loc = groupLocation(own);
   llvm::SmallVector<Type> types;
   for (Value result : results)
@@ -87,8 +89,9 @@ struct FusePass : impl::FusePassBase<FusePass> {
         return signalPassFailure();
       for (Operation &op : **block)
         if (op.hasAttr(NinferDialect::kFamily) || isa<LaunchOp>(op)) {
-          emitError(op.getLoc()) << "expected operations without an admitted kernel; ninfer-fuse runs before "
-                                    "ninfer-admit-kernels";
+          emitError(op.getLoc())
+              << "expected operations without an admitted kernel; ninfer-fuse runs before "
+                 "ninfer-admit-kernels";
           return signalPassFailure();
         }
       hoistReferences(**block);

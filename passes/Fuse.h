@@ -14,13 +14,13 @@ int64_t fuseLinears(mlir::Block &block);
 /// Makes the rope_append groups of the block; the number of groups made. (FuseRopeAppend.cpp)
 int64_t fuseRopeAppends(mlir::Block &block);
 
-/// Collects operations into one ninfer.fused: `ops` in their order become its body, `results` its results, which
-/// replace their uses outside. Operands are listed in `inputs` (no duplicates); everything `ops` use must be there
-/// or be a result of one of them. The operations in `keep` are copied, the others move and give the group its
-/// location. (Fuse.cpp)
-FusedOp makeFused(llvm::StringRef kind, mlir::Operation *before, llvm::ArrayRef<mlir::Operation *> ops,
-                  llvm::ArrayRef<mlir::Operation *> keep, llvm::ArrayRef<mlir::Value> inputs,
-                  llvm::ArrayRef<mlir::Value> results);
+/// Collects operations into one ninfer.fused: `ops` in their order become its body, `results` its
+/// results, which replace their uses outside. Operands are listed in `inputs` (no duplicates);
+/// everything `ops` use must be there or be a result of one of them. The operations in `keep` are
+/// copied, the others move and give the group its location. (Fuse.cpp)
+FusedOp makeFused(llvm::StringRef kind, mlir::Operation *before,
+                  llvm::ArrayRef<mlir::Operation *> ops, llvm::ArrayRef<mlir::Operation *> keep,
+                  llvm::ArrayRef<mlir::Value> inputs, llvm::ArrayRef<mlir::Value> results);
 
 } // namespace ninfer
 

@@ -1,4 +1,5 @@
-// Linear groups: linears of one input with the norm in front of it, gate and up with swiglu, residual sums.
+// Linear groups: linears of one input with the norm in front of it, gate and up with swiglu,
+// residual sums.
 #include "passes/Fuse.h"
 
 #include "codegen/common/Families.h"
@@ -11,10 +12,11 @@ using namespace mlir;
 namespace ninfer {
 namespace {
 
-/// Formats of one class may share a group: a group has one compute profile, and only integer codes have the
-/// integer profiles.
+/// Formats of one class may share a group: a group has one compute profile, and only integer codes
+/// have the integer profiles.
 bool hasIntegerCodes(LinearOp linear) {
-  return formatInfo(linear.getWeight().getType().getFormat()).category == FormatCategory::GroupedInteger;
+  return formatInfo(linear.getWeight().getType().getFormat()).category ==
+         FormatCategory::GroupedInteger;
 }
 
 /// Linears that become one group, and the operation behind them that they are fused with, if any.
@@ -26,8 +28,9 @@ struct Group {
 
 /// Gate and up of a swiglu that nobody else reads.
 bool isSwigluPair(LinearOp gate, LinearOp up) {
-  return gate && up && gate != up && gate->hasOneUse() && up->hasOneUse() && gate.getX() == up.getX() &&
-         hasIntegerCodes(gate) == hasIntegerCodes(up) && gate->getBlock() == up->getBlock();
+  return gate && up && gate != up && gate->hasOneUse() && up->hasOneUse() &&
+         gate.getX() == up.getX() && hasIntegerCodes(gate) == hasIntegerCodes(up) &&
+         gate->getBlock() == up->getBlock();
 }
 
 /// The group with an epilogue that `linear` belongs to, if its only user is a swiglu or a sum.
@@ -38,7 +41,8 @@ std::optional<Group> epilogueGroup(LinearOp linear) {
   if (user->getBlock() != linear->getBlock())
     return std::nullopt;
   if (auto swiglu = dyn_cast<SwigluOp>(user)) {
-    auto gate = swiglu.getGate().getDefiningOp<LinearOp>(), up = swiglu.getUp().getDefiningOp<LinearOp>();
+    auto gate = swiglu.getGate().getDefiningOp<LinearOp>(),
+         up = swiglu.getUp().getDefiningOp<LinearOp>();
     if (isSwigluPair(gate, up))
       return Group{{gate, up}, user};
     return std::nullopt;
@@ -66,7 +70,8 @@ llvm::SmallVector<Group> findGroups(Block &block) {
     taken.insert(group->epilogue);
     groups.push_back(*group);
   }
-  llvm::MapVector<std::pair<Value, int>, size_t> open; // (input, class) -> index of the group to extend
+  llvm::MapVector<std::pair<Value, int>, size_t>
+      open; // (input, class) -> index of the group to extend
   for (LinearOp linear : plain) {
     auto [slot, fresh] = open.insert({{linear.getX(), hasIntegerCodes(linear)}, groups.size()});
     if (!fresh && static_cast<int64_t>(groups[slot->second].linears.size()) == kMaxSegments) {
@@ -98,8 +103,8 @@ llvm::SmallVector<Operation *> prologueOf(Value input) {
   return ops;
 }
 
-/// Where the group stands: at its last operation if it has an epilogue (whose other operand is there), else at
-/// its first linear (whose users may follow at once).
+/// Where the group stands: at its last operation if it has an epilogue (whose other operand is
+/// there), else at its first linear (whose users may follow at once).
 Operation *positionOf(const Group &group) {
   return group.epilogue ? group.epilogue : LinearOp(group.linears.front()).getOperation();
 }

@@ -8,7 +8,8 @@ using namespace mlir;
 namespace ninfer {
 namespace {
 
-/// The rotation of the query that attends to the cache `append` writes, at the same position, by the same table.
+/// The rotation of the query that attends to the cache `append` writes, at the same position, by
+/// the same table.
 RopeOp queryOf(KvAppendOp append, RopeOp key) {
   for (Operation *user : append.getCache().getUsers()) {
     auto attention = dyn_cast<AttentionOp>(user);
@@ -65,13 +66,15 @@ bool fuse(KvAppendOp append) {
     inputs.insert(queryNorm.getWeight());
     inputs.insert(keyNorm.getWeight());
   }
-  for (Value value : {Value(query.getTable()), Value(append.getCache()), Value(append.getPosition())})
+  for (Value value :
+       {Value(query.getTable()), Value(append.getCache()), Value(append.getPosition())})
     inputs.insert(value);
   ops.append({query, key, append});
 
   // Everything the group reads must stand before it.
   for (Value input : inputs)
-    if (Operation *producer = input.getDefiningOp(); producer && !producer->isBeforeInBlock(position))
+    if (Operation *producer = input.getDefiningOp();
+        producer && !producer->isBeforeInBlock(position))
       return false;
   // The result must stand before its reader, which is behind the append by the choice of the query.
   makeFused("rope_append", position, ops, {}, inputs.getArrayRef(), {query.getResult()});

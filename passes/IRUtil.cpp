@@ -22,25 +22,29 @@ FailureOr<PhaseInfo> phaseOf(func::FuncOp function) {
   auto phase = function->getAttrOfType<StringAttr>(NinferDialect::kPhase);
   auto maxRows = function->getAttrOfType<IntegerAttr>(NinferDialect::kMaxRows);
   if (!phase || !maxRows)
-    return emitFunctionError(function) << "expected " << NinferDialect::kPhase << " and " << NinferDialect::kMaxRows
-                                       << ", which ninfer-split-phases sets";
+    return emitFunctionError(function)
+           << "expected " << NinferDialect::kPhase << " and " << NinferDialect::kMaxRows
+           << ", which ninfer-split-phases sets";
   PhaseInfo info;
   if (phase.getValue() == llvm::StringRef(kernelPhaseName(KernelPhase::Decode)))
     info.phase = KernelPhase::Decode;
   else if (phase.getValue() == llvm::StringRef(kernelPhaseName(KernelPhase::Prefill)))
     info.phase = KernelPhase::Prefill;
   else
-    return emitFunctionError(function) << NinferDialect::kPhase << ": expected decode or prefill, got '"
-                                       << phase.getValue() << "'";
+    return emitFunctionError(function)
+           << NinferDialect::kPhase << ": expected decode or prefill, got '" << phase.getValue()
+           << "'";
   info.maxRows = maxRows.getInt();
   if (info.maxRows < 1)
-    return emitFunctionError(function) << NinferDialect::kMaxRows << ": expected at least 1, got " << info.maxRows;
+    return emitFunctionError(function)
+           << NinferDialect::kMaxRows << ": expected at least 1, got " << info.maxRows;
   return info;
 }
 
 FailureOr<Block *> bodyOf(func::FuncOp function) {
   if (!function.getBody().hasOneBlock())
-    return emitFunctionError(function) << "expected one block, got " << function.getBody().getBlocks().size();
+    return emitFunctionError(function)
+           << "expected one block, got " << function.getBody().getBlocks().size();
   return &function.getBody().front();
 }
 
@@ -85,10 +89,11 @@ Location groupLocation(llvm::ArrayRef<Operation *> ops) {
 FailureOr<int64_t> positiveModuleAttr(ModuleOp module, llvm::StringRef name) {
   auto attr = module->getAttrOfType<IntegerAttr>(name);
   if (!attr)
-    return emitError(module.getLoc()) << "module attribute " << name << ": expected an integer, got none";
+    return emitError(module.getLoc())
+           << "module attribute " << name << ": expected an integer, got none";
   if (attr.getInt() < 1)
-    return emitError(module.getLoc()) << "module attribute " << name << ": expected at least 1, got "
-                                      << attr.getInt();
+    return emitError(module.getLoc())
+           << "module attribute " << name << ": expected at least 1, got " << attr.getInt();
   return attr.getInt();
 }
 

@@ -1,4 +1,5 @@
-// Small questions every pass asks of the IR: phases, which operations become kernels, location names.
+// Small questions every pass asks of the IR: phases, which operations become kernels, location
+// names.
 #ifndef NINFER_PASSES_IRUTIL_H
 #define NINFER_PASSES_IRUTIL_H
 
@@ -28,15 +29,15 @@ struct PhaseInfo {
 /// Functions with `ninfer.component`, in module order.
 llvm::SmallVector<mlir::func::FuncOp> componentFunctions(mlir::ModuleOp module);
 
-/// Reads `ninfer.phase` and `ninfer.max_rows`; a missing or unknown one is an error on the function that names
-/// the pass to run first.
+/// Reads `ninfer.phase` and `ninfer.max_rows`; a missing or unknown one is an error on the function
+/// that names the pass to run first.
 mlir::FailureOr<PhaseInfo> phaseOf(mlir::func::FuncOp function);
 
 /// The only block of a component function; an error on the function if there are more or none.
 mlir::FailureOr<mlir::Block *> bodyOf(mlir::func::FuncOp function);
 
-/// True for an operation that becomes one kernel: a fused group or a single operation of the dialect that
-/// computes, directly in a function.
+/// True for an operation that becomes one kernel: a fused group or a single operation of the
+/// dialect that computes, directly in a function.
 bool becomesKernel(mlir::Operation *op);
 
 /// The name of the location, "text/layers/3/attention"; empty when it has none.

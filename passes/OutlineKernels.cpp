@@ -18,10 +18,13 @@ namespace ninfer {
 
 namespace {
 
-constexpr llvm::StringLiteral kAdmissionAttrs[] = {
-    NinferDialect::kFamily,      NinferDialect::kProfile, NinferDialect::kTilesConst,
-    NinferDialect::kTilesPerRow, NinferDialect::kTrace,   kGranule,
-    kSignature};
+constexpr llvm::StringLiteral kAdmissionAttrs[] = {NinferDialect::kFamily,
+                                                   NinferDialect::kProfile,
+                                                   NinferDialect::kTilesConst,
+                                                   NinferDialect::kTilesPerRow,
+                                                   NinferDialect::kTrace,
+                                                   kGranule,
+                                                   kSignature};
 
 const KernelFamily *findFamily(llvm::StringRef name) {
   for (const KernelFamily &family : kernelFamilies())
@@ -37,8 +40,8 @@ bool hasDynamicRows(TypeRange types) {
   });
 }
 
-/// Kernels of the module by structure and by name. Structure is the text of the kernel under a fixed name,
-/// without locations: equal text, equal kernel.
+/// Kernels of the module by structure and by name. Structure is the text of the kernel under a
+/// fixed name, without locations: equal text, equal kernel.
 class KernelTable {
 public:
   explicit KernelTable(ModuleOp module) : module_(module) {
@@ -67,13 +70,16 @@ public:
 
 private:
   static KernelOp create(OpBuilder &builder, Operation *op, int64_t maxRows) {
-    const bool dynamic = hasDynamicRows(op->getOperandTypes()) || hasDynamicRows(op->getResultTypes());
+    const bool dynamic =
+        hasDynamicRows(op->getOperandTypes()) || hasDynamicRows(op->getResultTypes());
     auto stringAttr = [&](llvm::StringRef name) { return op->getAttrOfType<StringAttr>(name); };
-    auto intAttr = [&](llvm::StringRef name) { return op->getAttrOfType<IntegerAttr>(name).getInt(); };
-    auto kernel = KernelOp::create(builder, op->getLoc(), "kernel", stringAttr(NinferDialect::kFamily).getValue(),
-                                   stringAttr(NinferDialect::kProfile).getValue(),
-                                   intAttr(NinferDialect::kTilesConst), intAttr(NinferDialect::kTilesPerRow),
-                                   dynamic ? maxRows : 1, dynamic);
+    auto intAttr = [&](llvm::StringRef name) {
+      return op->getAttrOfType<IntegerAttr>(name).getInt();
+    };
+    auto kernel = KernelOp::create(
+        builder, op->getLoc(), "kernel", stringAttr(NinferDialect::kFamily).getValue(),
+        stringAttr(NinferDialect::kProfile).getValue(), intAttr(NinferDialect::kTilesConst),
+        intAttr(NinferDialect::kTilesPerRow), dynamic ? maxRows : 1, dynamic);
     if (Attribute granule = op->getAttr(kGranule))
       kernel->setAttr(kGranule, granule);
 
@@ -97,7 +103,8 @@ private:
     kernel.setSymName("kernel");
     std::string text;
     llvm::raw_string_ostream os(text);
-    kernel->print(os, OpPrintingFlags().useLocalScope().printGenericOpForm().enableDebugInfo(false));
+    kernel->print(os,
+                  OpPrintingFlags().useLocalScope().printGenericOpForm().enableDebugInfo(false));
     kernel.setSymNameAttr(name);
     return text;
   }
@@ -136,27 +143,31 @@ struct OutlineKernelsPass : impl::OutlineKernelsPassBase<OutlineKernelsPass> {
 private:
   /// The attributes of an admitted operation, with the types that follow from them.
   LogicalResult checkAdmission(Operation *op) {
-    for (llvm::StringRef attr : {NinferDialect::kFamily, NinferDialect::kProfile, NinferDialect::kTilesConst,
-                                 NinferDialect::kTilesPerRow})
+    for (llvm::StringRef attr : {NinferDialect::kFamily, NinferDialect::kProfile,
+                                 NinferDialect::kTilesConst, NinferDialect::kTilesPerRow})
       if (!op->hasAttr(attr))
-        return op->emitOpError() << "expected attribute " << attr << ", which ninfer-admit-kernels sets";
+        return op->emitOpError() << "expected attribute " << attr
+                                 << ", which ninfer-admit-kernels sets";
     auto family = op->getAttrOfType<StringAttr>(NinferDialect::kFamily);
     if (!family || !findFamily(family.getValue()))
-      return op->emitOpError() << NinferDialect::kFamily << ": expected a family of the kernel catalog, got "
+      return op->emitOpError() << NinferDialect::kFamily
+                               << ": expected a family of the kernel catalog, got "
                                << op->getAttr(NinferDialect::kFamily);
     if (!op->getAttrOfType<StringAttr>(NinferDialect::kProfile))
       return op->emitOpError() << NinferDialect::kProfile << ": expected a string, got "
                                << op->getAttr(NinferDialect::kProfile);
     for (llvm::StringRef attr : {NinferDialect::kTilesConst, NinferDialect::kTilesPerRow})
       if (auto tiles = op->getAttrOfType<IntegerAttr>(attr); !tiles || tiles.getInt() < 0)
-        return op->emitOpError() << attr << ": expected an integer of at least 0, got " << op->getAttr(attr);
+        return op->emitOpError() << attr << ": expected an integer of at least 0, got "
+                                 << op->getAttr(attr);
     return success();
   }
 
   LogicalResult outline(Operation *op, const PhaseInfo &phase, KernelTable &table) {
     if (failed(checkAdmission(op)))
       return failure();
-    const KernelFamily *family = findFamily(op->getAttrOfType<StringAttr>(NinferDialect::kFamily).getValue());
+    const KernelFamily *family =
+        findFamily(op->getAttrOfType<StringAttr>(NinferDialect::kFamily).getValue());
     FailureOr<KernelSignature> signature = signatureOf(op, phase);
     if (failed(signature))
       return failure();
@@ -165,8 +176,9 @@ private:
     OpBuilder builder(op);
     std::string path = pathOf(op->getLoc());
     auto launch = LaunchOp::create(
-        builder, op->getLoc(), op->getResultTypes(), FlatSymbolRefAttr::get(kernel.getSymNameAttr()),
-        op->getOperands(), builder.getStringAttr(path.empty() ? opKindName(signature->op) : path),
+        builder, op->getLoc(), op->getResultTypes(),
+        FlatSymbolRefAttr::get(kernel.getSymNameAttr()), op->getOperands(),
+        builder.getStringAttr(path.empty() ? opKindName(signature->op) : path),
         op->getAttrOfType<ArrayAttr>(NinferDialect::kTrace), /*offsets=*/DenseI64ArrayAttr());
     if (Attribute text = op->getAttr(kSignature))
       launch->setAttr(kSignature, text);

@@ -18,8 +18,10 @@ namespace {
 struct PlanPipelineFlags : PassPipelineOptions<PlanPipelineFlags> {
   Option<std::string> target{*this, "target", llvm::cl::desc("target: reference, or cpu:LEVEL"),
                              llvm::cl::init(PipelineOptions().target)};
-  Option<std::string> executor{*this, "executor", llvm::cl::desc("executor, if the target's name does not tell it")};
-  ListOption<std::string> features{*this, "features", llvm::cl::desc("CPU features, instead of the level's")};
+  Option<std::string> executor{*this, "executor",
+                               llvm::cl::desc("executor, if the target's name does not tell it")};
+  ListOption<std::string> features{*this, "features",
+                                   llvm::cl::desc("CPU features, instead of the level's")};
 };
 
 /// The target's name tells the executor: "reference", else what stands before the colon.

@@ -1,4 +1,5 @@
-// The pass pipeline from a component graph to launches with memory, and the registration for ninfer-opt.
+// The pass pipeline from a component graph to launches with memory, and the registration for
+// ninfer-opt.
 #ifndef NINFER_PASSES_PIPELINES_H
 #define NINFER_PASSES_PIPELINES_H
 
@@ -10,17 +11,21 @@
 namespace ninfer {
 
 struct PipelineOptions {
-  std::string target = "cpu:x86-64-v3"; ///< "reference" or "cpu:LEVEL"; printed in messages and traces
-  std::string executor = {};            ///< "cpu" or "reference"; empty: what the target's name says
-  /// CPU features in LLVM spelling; empty: those of the named level. A driver that resolved "native" fills both.
+  std::string target =
+      "cpu:x86-64-v3";       ///< "reference" or "cpu:LEVEL"; printed in messages and traces
+  std::string executor = {}; ///< "cpu" or "reference"; empty: what the target's name says
+  /// CPU features in LLVM spelling; empty: those of the named level. A driver that resolved
+  /// "native" fills both.
   std::vector<std::string> features = {};
 };
 
 /// bind-parameters, canonicalize, cse, split-phases, specialize-shapes, fuse (not for executor
-/// "reference"), admit-kernels, outline-kernels, plan-memory. Runs on a builtin.module; one target per module.
+/// "reference"), admit-kernels, outline-kernels, plan-memory. Runs on a builtin.module; one target
+/// per module.
 void buildPlanPipeline(mlir::OpPassManager &pm, const PipelineOptions &options);
 
-/// Registers every pass by its flag, and the pipeline as `ninfer-plan{target=... executor=... features=...}`.
+/// Registers every pass by its flag, and the pipeline as `ninfer-plan{target=... executor=...
+/// features=...}`.
 void registerNinferPasses();
 
 } // namespace ninfer

@@ -27,7 +27,8 @@ std::optional<uint64_t> bytesOf(RankedTensorType type, int64_t maxRows) {
   return bytes;
 }
 
-/// The values of one function that live in the arena, in program order, with their lifetimes in launches.
+/// The values of one function that live in the arena, in program order, with their lifetimes in
+/// launches.
 struct Liveness {
   llvm::MapVector<Value, size_t> index;
   std::vector<ArenaValue> values;
@@ -42,8 +43,9 @@ struct PlanMemoryPass : impl::PlanMemoryPassBase<PlanMemoryPass> {
         return signalPassFailure();
     }
     for (auto state : getOperation().getOps<StateOp>()) {
-      int64_t bytes = isa<KvCacheType>(state.getType()) ? cast<KvCacheType>(state.getType()).getBytes()
-                                                        : cast<RopeTableType>(state.getType()).getBytes();
+      int64_t bytes = isa<KvCacheType>(state.getType())
+                          ? cast<KvCacheType>(state.getType()).getBytes()
+                          : cast<RopeTableType>(state.getType()).getBytes();
       state->setAttr(kStateBytes, OpBuilder(state).getI64IntegerAttr(bytes));
     }
   }
@@ -52,8 +54,8 @@ private:
   LogicalResult add(Liveness &live, Value value, int64_t step, const PhaseInfo &phase) {
     std::optional<uint64_t> bytes = bytesOf(cast<RankedTensorType>(value.getType()), phase.maxRows);
     if (!bytes)
-      return emitError(value.getLoc()) << "activation of type " << value.getType() << " at " << phase.maxRows
-                                       << " rows: expected less than 2^64 bytes";
+      return emitError(value.getLoc()) << "activation of type " << value.getType() << " at "
+                                       << phase.maxRows << " rows: expected less than 2^64 bytes";
     live.index.insert({value, live.values.size()});
     live.values.push_back({*bytes, step, step});
     return success();
@@ -79,7 +81,8 @@ private:
         if (failed(add(live, result, step, phase)))
           return failure();
     }
-    if (live.index.empty() || !block.getNumArguments() || !live.index.contains(block.getArgument(0)))
+    if (live.index.empty() || !block.getNumArguments() ||
+        !live.index.contains(block.getArgument(0)))
       return emitFunctionError(function) << "expected the tokens as first argument";
     return live;
   }
@@ -91,7 +94,8 @@ private:
     auto ret = cast<func::ReturnOp>(block.getTerminator());
     for (auto [index, value] : llvm::enumerate(ret.getOperands()))
       if (!value.getDefiningOp<LaunchOp>())
-        return emitFunctionError(function) << "result " << index << ": expected a result of a launch";
+        return emitFunctionError(function)
+               << "result " << index << ": expected a result of a launch";
 
     Result<ArenaPlan> arena = planArena(live->values);
     if (!arena.ok())
@@ -106,7 +110,8 @@ private:
         offsets.push_back(static_cast<int64_t>(arena->offsets[live->index.lookup(result)]));
       launch.setOffsets(offsets);
     }
-    function->setAttr(NinferDialect::kArenaBytes, builder.getI64IntegerAttr(static_cast<int64_t>(arena->bytes)));
+    function->setAttr(NinferDialect::kArenaBytes,
+                      builder.getI64IntegerAttr(static_cast<int64_t>(arena->bytes)));
     function->setAttr(NinferDialect::kTokensOffset,
                       builder.getI64IntegerAttr(static_cast<int64_t>(arena->offsets.front())));
     arenaBytes.updateMax(arena->bytes);

@@ -23,7 +23,9 @@ int64_t widthOf(Value value) { return cast<RankedTensorType>(value.getType()).ge
 /// Fills the fields of one signature from single operations and from groups of them.
 class SignatureBuilder {
 public:
-  SignatureBuilder(Operation *op, const PhaseInfo &phase) : op_(op), phase_(phase) { s_.phase = phase.phase; }
+  SignatureBuilder(Operation *op, const PhaseInfo &phase) : op_(op), phase_(phase) {
+    s_.phase = phase.phase;
+  }
 
   FailureOr<KernelSignature> build() {
     if (auto fused = dyn_cast<FusedOp>(op_)) {
@@ -106,7 +108,9 @@ private:
         })
         .Case<SwigluOp, AddOp, LastRowOp>([&](auto e) {
           Operation *element = e;
-          s_.op = isa<SwigluOp>(element) ? OpKind::Swiglu : isa<AddOp>(element) ? OpKind::Add : OpKind::LastRow;
+          s_.op = isa<SwigluOp>(element) ? OpKind::Swiglu
+                  : isa<AddOp>(element)  ? OpKind::Add
+                                         : OpKind::LastRow;
           s_.width = widthOf(element->getOperand(0));
           rows(element->getOperand(0), element->getResult(0));
           return success();
@@ -121,14 +125,16 @@ private:
       return fromLinearGroup(fused);
     if (fused.getKind() == "rope_append")
       return fromRopeAppend(fused);
-    return fused.emitOpError() << "kind: expected linear or rope_append, got '" << fused.getKind() << "'";
+    return fused.emitOpError() << "kind: expected linear or rope_append, got '" << fused.getKind()
+                               << "'";
   }
 
   /// [last_row] [rms_norm] linear+ [swiglu | add].
   LogicalResult fromLinearGroup(FusedOp fused) {
     s_.op = OpKind::Linear;
     auto refuse = [&](llvm::StringRef expected, Operation &got) {
-      return fused.emitOpError() << "linear group: expected " << expected << ", got " << got.getName();
+      return fused.emitOpError() << "linear group: expected " << expected << ", got "
+                                 << got.getName();
     };
     auto it = fused.getBlock()->begin();
     Value input;
@@ -182,7 +188,8 @@ private:
     auto query = fused.getYield().getValues().front().getDefiningOp<RopeOp>();
     auto key = appends.front().getKey().getDefiningOp<RopeOp>();
     if (!query || !key)
-      return fused.emitOpError() << "rope_append group: expected a rotated " << (query ? "key" : "query");
+      return fused.emitOpError() << "rope_append group: expected a rotated "
+                                 << (query ? "key" : "query");
     for (auto headNorm : fused.getBlock()->getOps<HeadNormOp>())
       s_.normFormats.push_back(headNorm.getWeight().getType().getFormat());
     cache(appends.front().getCache().getType());

@@ -6,8 +6,8 @@
 
 namespace ninfer {
 
-/// Signature of an operation that becomes a kernel. A fused group of another shape than its kind promises is
-/// an error on the operation.
+/// Signature of an operation that becomes a kernel. A fused group of another shape than its kind
+/// promises is an error on the operation.
 mlir::FailureOr<KernelSignature> signatureOf(mlir::Operation *op, const PhaseInfo &phase);
 
 } // namespace ninfer

@@ -1,4 +1,5 @@
-// ninfer-specialize-shapes: static row counts where a function has one row, bounds checks elsewhere.
+// ninfer-specialize-shapes: static row counts where a function has one row, bounds checks
+// elsewhere.
 #include "passes/IRUtil.h"
 #include "passes/Passes.h"
 
@@ -11,7 +12,8 @@ namespace ninfer {
 
 namespace {
 
-/// Rows are the first dimension of every tensor of a component function; all dynamic ones are the same number.
+/// Rows are the first dimension of every tensor of a component function; all dynamic ones are the
+/// same number.
 void setRows(Value value, int64_t rows) {
   auto type = dyn_cast<RankedTensorType>(value.getType());
   if (!type || type.getRank() == 0 || !type.isDynamicDim(0))
@@ -46,8 +48,9 @@ private:
       if (capacity >= phase.maxRows)
         return WalkResult::advance();
       InFlightDiagnostic diag = emitError(ref.getLoc())
-                                << "state '" << ref.getState() << "': expected to hold at least the "
-                                << phase.maxRows << " rows of one call of '" << function.getSymName() << "', got "
+                                << "state '" << ref.getState()
+                                << "': expected to hold at least the " << phase.maxRows
+                                << " rows of one call of '" << function.getSymName() << "', got "
                                 << capacity << " positions";
       return WalkResult::interrupt();
     });
@@ -68,7 +71,8 @@ private:
             setRows(argument, 1);
     });
     llvm::SmallVector<Type> results(function.getResultTypes());
-    if (Block &body = function.getBody().front(); auto ret = dyn_cast<func::ReturnOp>(body.getTerminator()))
+    if (Block &body = function.getBody().front();
+        auto ret = dyn_cast<func::ReturnOp>(body.getTerminator()))
       results.assign(ret.getOperandTypes().begin(), ret.getOperandTypes().end());
     function.setFunctionType(
         FunctionType::get(&getContext(), function.getBody().getArgumentTypes(), results));

@@ -25,8 +25,9 @@ struct SplitPhasesPass : impl::SplitPhasesPassBase<SplitPhasesPass> {
       return signalPassFailure();
     auto context = module->getAttrOfType<IntegerAttr>(NinferDialect::kMaxContext);
     if (context && *chunk > context.getInt()) {
-      emitError(module.getLoc()) << "module attribute " << NinferDialect::kPrefillChunk << ": expected at most "
-                                 << NinferDialect::kMaxContext << " " << context.getInt() << ", got " << *chunk;
+      emitError(module.getLoc()) << "module attribute " << NinferDialect::kPrefillChunk
+                                 << ": expected at most " << NinferDialect::kMaxContext << " "
+                                 << context.getInt() << ", got " << *chunk;
       return signalPassFailure();
     }
     for (func::FuncOp function : functions)
@@ -38,12 +39,15 @@ private:
   LogicalResult split(func::FuncOp function, int64_t chunk) {
     if (function.isDeclaration())
       return emitFunctionError(function) << "expected a body, got a declaration";
-    const std::pair<KernelPhase, int64_t> phases[] = {{KernelPhase::Decode, 1}, {KernelPhase::Prefill, chunk}};
+    const std::pair<KernelPhase, int64_t> phases[] = {{KernelPhase::Decode, 1},
+                                                      {KernelPhase::Prefill, chunk}};
     OpBuilder builder(function);
     for (auto [phase, maxRows] : phases) {
-      std::string name = (function.getSymName() + "." + llvm::StringRef(kernelPhaseName(phase))).str();
+      std::string name =
+          (function.getSymName() + "." + llvm::StringRef(kernelPhaseName(phase))).str();
       if (Operation *taken = SymbolTable::lookupSymbolIn(getOperation(), name)) {
-        InFlightDiagnostic diag = emitFunctionError(function) << "expected '" << name << "' to be free";
+        InFlightDiagnostic diag = emitFunctionError(function)
+                                  << "expected '" << name << "' to be free";
         diag.attachNote(taken->getLoc()) << "it is defined here";
         return diag;
       }

@@ -27,7 +27,11 @@ public:
     ++failures_;
     if (!reason_.empty())
       reason_ += "; ";
-    reason_.append(predicate).append(": expected ").append(expected).append(", got ").append(actual);
+    reason_.append(predicate)
+        .append(": expected ")
+        .append(expected)
+        .append(", got ")
+        .append(actual);
   }
 
   void limit(std::string_view predicate, const Limit &limit, int64_t value) {
@@ -44,7 +48,8 @@ public:
   }
 
   template <typename Enum, typename Name>
-  void member(std::string_view predicate, const EnumSet<Enum> &accepted, Enum value, int count, Name name) {
+  void member(std::string_view predicate, const EnumSet<Enum> &accepted, Enum value, int count,
+              Name name) {
     if (accepted.contains(value))
       return;
     std::string expected;
@@ -82,7 +87,8 @@ void checkWeights(Checks &checks, const KernelFamily &family, const KernelSignat
     checks.member(segmentName(s, i, "format"), family.formats, w.format, kNumFormats,
                   [](Format f) { return canonicalName(f); });
     if (!isRegisteredPair(w.format, w.layout))
-      checks.fail(segmentName(s, i, "layout"), "a layout registered for " + std::string(canonicalName(w.format)),
+      checks.fail(segmentName(s, i, "layout"),
+                  "a layout registered for " + std::string(canonicalName(w.format)),
                   canonicalName(w.layout));
     checks.limit(segmentName(s, i, "n"), family.n, w.n);
     checks.limit(segmentName(s, i, "k"), family.k, w.k);
@@ -116,9 +122,11 @@ void checkShapes(Checks &checks, const KernelFamily &family, const KernelSignatu
   checks.limit("head dim", family.headDim, s.headDim);
   checks.limit("capacity", family.capacity, s.capacity);
   if (s.heads > 0 && s.kvHeads > 0 && s.heads % s.kvHeads != 0)
-    checks.fail("heads", "a multiple of the " + std::to_string(s.kvHeads) + " kv heads", std::to_string(s.heads));
+    checks.fail("heads", "a multiple of the " + std::to_string(s.kvHeads) + " kv heads",
+                std::to_string(s.heads));
   if (s.capacity > 0 && s.rows.max > s.capacity)
-    checks.fail("rows", "at most the capacity " + std::to_string(s.capacity), std::to_string(s.rows.max));
+    checks.fail("rows", "at most the capacity " + std::to_string(s.capacity),
+                std::to_string(s.rows.max));
 }
 
 void checkEnums(Checks &checks, const KernelFamily &family, const KernelSignature &s) {
@@ -178,8 +186,9 @@ AdmissionResult admitKernel(const KernelSignature &signature, const KernelTarget
     if (verdict.kind != VerdictKind::Accepted || verdict.family == result.selected)
       continue;
     verdict.kind = VerdictKind::LowerPriority;
-    verdict.reason = "priority: " + std::string(result.selected->name) + " has " + std::to_string(best) +
-                     ", this has " + std::to_string(verdict.family->priority(signature));
+    verdict.reason = "priority: " + std::string(result.selected->name) + " has " +
+                     std::to_string(best) + ", this has " +
+                     std::to_string(verdict.family->priority(signature));
   }
   result.tiling = tilingFor(signature, target.executor);
   return result;

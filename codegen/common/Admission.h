@@ -1,5 +1,5 @@
-// Admission: tests every family of the target's executor that computes the requested operator, records a
-// verdict for each, and selects exactly one or explains why none fits. Free of MLIR.
+// Admission: tests every family of the target's executor that computes the requested operator,
+// records a verdict for each, and selects exactly one or explains why none fits. Free of MLIR.
 #ifndef NINFER_CODEGEN_COMMON_ADMISSION_H
 #define NINFER_CODEGEN_COMMON_ADMISSION_H
 
@@ -20,8 +20,8 @@ std::string_view verdictName(VerdictKind kind);
 struct Verdict {
   const KernelFamily *family = nullptr;
   VerdictKind kind = VerdictKind::Rejected;
-  /// Rejected, forbidden: every failed predicate as "n: expected a multiple of 16, got 5120", joined by "; ".
-  /// Lower priority: the winner and both priorities. Accepted: empty.
+  /// Rejected, forbidden: every failed predicate as "n: expected a multiple of 16, got 5120",
+  /// joined by "; ". Lower priority: the winner and both priorities. Accepted: empty.
   std::string reason;
   int failures = 0; ///< number of failed predicates
 };

@@ -29,7 +29,8 @@ Result<ArenaPlan> planArena(std::span<const ArenaValue> values, uint64_t alignme
     if (values[i].begin > values[i].end)
       return makeError(ErrorKind::Failed, "NB0420",
                        "arena value " + std::to_string(i) + ": expected a lifetime, got steps " +
-                           std::to_string(values[i].begin) + " to " + std::to_string(values[i].end));
+                           std::to_string(values[i].begin) + " to " +
+                           std::to_string(values[i].end));
     if (values[i].bytes > kMaxArena - alignment)
       return tooLarge(i, values[i].bytes);
     uint64_t bytes = std::max<uint64_t>(values[i].bytes, 1);
@@ -57,15 +58,18 @@ Result<ArenaPlan> planArena(std::span<const ArenaValue> values, uint64_t alignme
       return tooLarge(value, values[value].bytes);
     plan.offsets[value] = offset;
     plan.bytes = std::max(plan.bytes, offset + sizes[value]);
-    placed.insert(std::upper_bound(placed.begin(), placed.end(), value,
-                                   [&](size_t a, size_t b) { return plan.offsets[a] < plan.offsets[b]; }),
-                  value);
+    placed.insert(
+        std::upper_bound(placed.begin(), placed.end(), value,
+                         [&](size_t a, size_t b) { return plan.offsets[a] < plan.offsets[b]; }),
+        value);
   }
   return plan;
 }
 
 Status checkArena(std::span<const ArenaValue> values, const ArenaPlan &plan, uint64_t alignment) {
-  auto broken = [](std::string text) { return makeError(ErrorKind::Failed, "NB0421", "arena plan: " + text); };
+  auto broken = [](std::string text) {
+    return makeError(ErrorKind::Failed, "NB0421", "arena plan: " + text);
+  };
   if (plan.offsets.size() != values.size())
     return broken("expected " + std::to_string(values.size()) + " offsets, got " +
                   std::to_string(plan.offsets.size()));
@@ -75,8 +79,8 @@ Status checkArena(std::span<const ArenaValue> values, const ArenaPlan &plan, uin
                     std::to_string(alignment) + ", got " + std::to_string(plan.offsets[i]));
     if (values[i].bytes > plan.bytes || plan.offsets[i] > plan.bytes - values[i].bytes)
       return broken("value " + std::to_string(i) + ": expected to end at or before byte " +
-                    std::to_string(plan.bytes) + ", got bytes " + std::to_string(values[i].bytes) + " at " +
-                    std::to_string(plan.offsets[i]));
+                    std::to_string(plan.bytes) + ", got bytes " + std::to_string(values[i].bytes) +
+                    " at " + std::to_string(plan.offsets[i]));
     for (size_t j = 0; j < i; ++j)
       if (meet(values[i], values[j]) && plan.offsets[i] < plan.offsets[j] + values[j].bytes &&
           plan.offsets[j] < plan.offsets[i] + values[i].bytes)

@@ -12,15 +12,17 @@ constexpr std::string_view kAvx2[] = {"avx2", "fma", "f16c"};
 
 const EnumSet<Format> kIntegerCodes = {Format::Q4G64_F16S, Format::Q5G64_F16S, Format::Q6G64_F16S,
                                        Format::W8G32_F16S};
-const EnumSet<Format> kAllFormats = {Format::BF16,       Format::FP32,       Format::I32,
-                                     Format::Q4G64_F16S, Format::Q5G64_F16S, Format::Q6G64_F16S,
-                                     Format::W8G32_F16S, Format::NVFP4,      Format::FP8_E4M3FN_ROW_BF16S};
+const EnumSet<Format> kAllFormats = {
+    Format::BF16,       Format::FP32,       Format::I32,
+    Format::Q4G64_F16S, Format::Q5G64_F16S, Format::Q6G64_F16S,
+    Format::W8G32_F16S, Format::NVFP4,      Format::FP8_E4M3FN_ROW_BF16S};
 /// Formats whose words decode to real numbers: everything but I32.
-const EnumSet<Format> kRealFormats = {Format::BF16,       Format::FP32,       Format::Q4G64_F16S,
-                                      Format::Q5G64_F16S, Format::Q6G64_F16S, Format::W8G32_F16S,
-                                      Format::NVFP4,      Format::FP8_E4M3FN_ROW_BF16S};
+const EnumSet<Format> kRealFormats = {
+    Format::BF16,       Format::FP32,       Format::Q4G64_F16S, Format::Q5G64_F16S,
+    Format::Q6G64_F16S, Format::W8G32_F16S, Format::NVFP4,      Format::FP8_E4M3FN_ROW_BF16S};
 const EnumSet<KernelPrologue> kAllPrologues = {KernelPrologue::None, KernelPrologue::RmsNorm,
-                                               KernelPrologue::LastRow, KernelPrologue::LastRowRmsNorm};
+                                               KernelPrologue::LastRow,
+                                               KernelPrologue::LastRowRmsNorm};
 const EnumSet<KernelEpilogue> kAllEpilogues = {KernelEpilogue::Store, KernelEpilogue::Residual,
                                                KernelEpilogue::Swiglu};
 const EnumSet<StateCodec> kAllCodecs = {StateCodec::BF16, StateCodec::F32};
@@ -37,12 +39,13 @@ int onlyChoice(const KernelSignature &) { return 0; }
 int priorityF32(const KernelSignature &) { return 10; }
 int priorityA16(const KernelSignature &) { return 20; }
 
-/// int8 activations pay where unpacking narrow codes dominates; for 8-bit codes int16 activations measured as
-/// fast (1.71-1.92x against 1.74-2.03x of the same peer, one thread) with 250 times less error.
+/// int8 activations pay where unpacking narrow codes dominates; for 8-bit codes int16 activations
+/// measured as fast (1.71-1.92x against 1.74-2.03x of the same peer, one thread) with 250 times
+/// less error.
 int priorityA8(const KernelSignature &signature) {
-  bool narrow = std::any_of(signature.weights.begin(), signature.weights.end(), [](const WeightSignature &w) {
-    return w.format != Format::W8G32_F16S;
-  });
+  bool narrow =
+      std::any_of(signature.weights.begin(), signature.weights.end(),
+                  [](const WeightSignature &w) { return w.format != Format::W8G32_F16S; });
   return narrow ? 30 : 15;
 }
 
@@ -69,11 +72,13 @@ KernelFamily reference(std::string_view name, OpKind op) {
   return f;
 }
 
-KernelFamily cpuLinear(std::string_view name, KernelProfile profile, int (*priority)(const KernelSignature &)) {
+KernelFamily cpuLinear(std::string_view name, KernelProfile profile,
+                       int (*priority)(const KernelSignature &)) {
   KernelFamily f = cpu(name, OpKind::Linear);
   f.profile = profile;
   f.formats = profile == KernelProfile::F32 ? kRealFormats : kIntegerCodes;
-  f.needsPolicy = profile == KernelProfile::A8 ? ActivationPolicy::AllowA8 : ActivationPolicy::A16Only;
+  f.needsPolicy =
+      profile == KernelProfile::A8 ? ActivationPolicy::AllowA8 : ActivationPolicy::A16Only;
   f.prologues = kAllPrologues;
   f.epilogues = kAllEpilogues;
   f.acceptsFused = true;
@@ -149,19 +154,27 @@ std::vector<KernelFamily> makeFamilies() {
   ropeAppend.acceptsFused = true;
   all.push_back(ropeAppend);
 
-  const std::pair<std::string_view, OpKind> singles[] = {
-      {"attention", OpKind::Attention}, {"rms_norm", OpKind::RmsNorm},   {"head_norm", OpKind::HeadNorm},
-      {"rope", OpKind::Rope},           {"kv_append", OpKind::KvAppend}, {"swiglu", OpKind::Swiglu},
-      {"add", OpKind::Add},             {"last_row", OpKind::LastRow}};
+  const std::pair<std::string_view, OpKind> singles[] = {{"attention", OpKind::Attention},
+                                                         {"rms_norm", OpKind::RmsNorm},
+                                                         {"head_norm", OpKind::HeadNorm},
+                                                         {"rope", OpKind::Rope},
+                                                         {"kv_append", OpKind::KvAppend},
+                                                         {"swiglu", OpKind::Swiglu},
+                                                         {"add", OpKind::Add},
+                                                         {"last_row", OpKind::LastRow}};
   for (auto [name, op] : singles)
     all.push_back(withShapes(cpu(name, op)));
 
-  const std::pair<std::string_view, OpKind> builtins[] = {
-      {"ref.embedding", OpKind::Embedding}, {"ref.rms_norm", OpKind::RmsNorm},
-      {"ref.head_norm", OpKind::HeadNorm},  {"ref.linear", OpKind::Linear},
-      {"ref.rope", OpKind::Rope},           {"ref.kv_append", OpKind::KvAppend},
-      {"ref.attention", OpKind::Attention}, {"ref.swiglu", OpKind::Swiglu},
-      {"ref.add", OpKind::Add},             {"ref.last_row", OpKind::LastRow}};
+  const std::pair<std::string_view, OpKind> builtins[] = {{"ref.embedding", OpKind::Embedding},
+                                                          {"ref.rms_norm", OpKind::RmsNorm},
+                                                          {"ref.head_norm", OpKind::HeadNorm},
+                                                          {"ref.linear", OpKind::Linear},
+                                                          {"ref.rope", OpKind::Rope},
+                                                          {"ref.kv_append", OpKind::KvAppend},
+                                                          {"ref.attention", OpKind::Attention},
+                                                          {"ref.swiglu", OpKind::Swiglu},
+                                                          {"ref.add", OpKind::Add},
+                                                          {"ref.last_row", OpKind::LastRow}};
   for (auto [name, op] : builtins) {
     KernelFamily f = withShapes(reference(name, op));
     if (op == OpKind::Linear || op == OpKind::Embedding) {
@@ -203,7 +216,9 @@ uint64_t scratchBound(const KernelSignature &signature, const KernelFamily &fami
   std::set<bool> groupSizes; // W8 quantises activations per 32 inputs, the others per 64
   for (const WeightSignature &weight : signature.weights)
     groupSizes.insert(weight.format == Format::W8G32_F16S);
-  auto bounded = [](int64_t value, int64_t max) { return static_cast<uint64_t>(std::clamp<int64_t>(value, 1, max)); };
+  auto bounded = [](int64_t value, int64_t max) {
+    return static_cast<uint64_t>(std::clamp<int64_t>(value, 1, max));
+  };
   const uint64_t k = (bounded(signature.weights.front().k, 1 << 24) + 127) / 128 * 128;
   const uint64_t rows = (bounded(signature.rows.max, 1 << 20) + 15) / 16 * 16;
   const uint64_t copies = family.profile == KernelProfile::F32 ? 1 : groupSizes.size();

@@ -1,6 +1,7 @@
-// The kernel catalog: every kernel family of every executor, as a table of named limits over the full
-// signature (docs/architecture.md, section 6). A family that needs a limit states it here: admission tests
-// exactly these records, so an implementation may not assume anything the record does not say. Free of MLIR.
+// The kernel catalog: every kernel family of every executor, as a table of named limits over the
+// full signature (docs/architecture.md, section 6). A family that needs a limit states it here:
+// admission tests exactly these records, so an implementation may not assume anything the record
+// does not say. Free of MLIR.
 #ifndef NINFER_CODEGEN_COMMON_FAMILIES_H
 #define NINFER_CODEGEN_COMMON_FAMILIES_H
 
@@ -19,7 +20,9 @@ struct Limit {
   int64_t min = 0;
   int64_t max = INT64_MAX;
   int64_t multiple = 1;
-  bool accepts(int64_t value) const { return value >= min && value <= max && value % multiple == 0; }
+  bool accepts(int64_t value) const {
+    return value >= min && value <= max && value % multiple == 0;
+  }
 };
 
 /// A set of enum values below 32.
@@ -34,7 +37,8 @@ struct EnumSet {
   constexpr bool contains(Enum value) const { return (bits >> static_cast<unsigned>(value)) & 1u; }
 };
 
-/// One family: a kernel generator (or a built-in) and what it accepts. Limits apply to every segment.
+/// One family: a kernel generator (or a built-in) and what it accepts. Limits apply to every
+/// segment.
 struct KernelFamily {
   std::string_view name;     ///< "linear_a16", "ref.linear"
   std::string_view executor; ///< "cpu", "reference"
@@ -73,9 +77,9 @@ inline constexpr int64_t kMaxSegments = 8;
 /// All families, in the order traces print them.
 std::span<const KernelFamily> kernelFamilies();
 
-/// Upper bound of the per-thread scratch of one call, bytes: normalised row, packed activations (once per
-/// distinct group size), one tile of results; attention: one row of scores. Built-ins use none. Admission
-/// refuses more than kMaxScratchBytes.
+/// Upper bound of the per-thread scratch of one call, bytes: normalised row, packed activations
+/// (once per distinct group size), one tile of results; attention: one row of scores. Built-ins use
+/// none. Admission refuses more than kMaxScratchBytes.
 uint64_t scratchBound(const KernelSignature &signature, const KernelFamily &family);
 inline constexpr uint64_t kMaxScratchBytes = uint64_t{256} << 20;
 

@@ -3,7 +3,9 @@
 namespace ninfer {
 namespace {
 
-std::string field(std::string_view key, int64_t value) { return "_" + std::string(key) + std::to_string(value); }
+std::string field(std::string_view key, int64_t value) {
+  return "_" + std::string(key) + std::to_string(value);
+}
 
 std::string rowsField(const RowRange &rows) {
   if (rows.isStatic())

@@ -11,7 +11,8 @@ bool KernelTarget::hasFeature(std::string_view feature) const {
 Result<KernelTarget> parseKernelTarget(std::string_view name) {
   if (name == "reference")
     return KernelTarget{"reference", "reference", {}};
-  const std::vector<std::string> v3 = {"avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe"};
+  const std::vector<std::string> v3 = {"avx",  "avx2", "bmi",   "bmi2",
+                                       "f16c", "fma",  "lzcnt", "movbe"};
   std::vector<std::string> v4 = v3;
   v4.insert(v4.end(), {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"});
   if (name == "cpu:x86-64-v3")

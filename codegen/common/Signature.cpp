@@ -72,7 +72,9 @@ std::string_view epilogueName(KernelEpilogue epilogue) {
   return "unknown";
 }
 
-std::string_view stateCodecName(StateCodec codec) { return codec == StateCodec::BF16 ? "bf16" : "f32"; }
+std::string_view stateCodecName(StateCodec codec) {
+  return codec == StateCodec::BF16 ? "bf16" : "f32";
+}
 
 std::string_view formatShortName(Format format) {
   switch (format) {
@@ -127,7 +129,8 @@ std::string segmentShapes(const std::vector<WeightSignature> &weights) {
 }
 
 std::string cacheText(const KernelSignature &s) {
-  std::string text = number(s.kvHeads) + " kv heads of " + number(s.headDim) + ", capacity " + number(s.capacity);
+  std::string text =
+      number(s.kvHeads) + " kv heads of " + number(s.headDim) + ", capacity " + number(s.capacity);
   if (s.codec)
     text += ", " + std::string(stateCodecName(*s.codec)) + " cache";
   return text;

@@ -1,6 +1,6 @@
-// The full signature of one kernel request: everything a kernel family may accept or refuse, and nothing
-// about a model. Admission (Admission.h) tests it against the families; passes/ fills it from the IR.
-// Free of MLIR.
+// The full signature of one kernel request: everything a kernel family may accept or refuse, and
+// nothing about a model. Admission (Admission.h) tests it against the families; passes/ fills it
+// from the IR. Free of MLIR.
 #ifndef NINFER_CODEGEN_COMMON_SIGNATURE_H
 #define NINFER_CODEGEN_COMMON_SIGNATURE_H
 
@@ -45,10 +45,11 @@ enum class KernelEpilogue : uint8_t { Store, Residual, Swiglu };
 /// Words of a KV cache.
 enum class StateCodec : uint8_t { BF16, F32 };
 
-std::string_view opKindName(OpKind op);            ///< "linear", "rope_append", ...
-std::string_view kernelPhaseName(KernelPhase phase);   ///< "decode", "prefill"
-std::string_view profileName(KernelProfile profile);   ///< "f32", "a16", "a8"
-std::string_view prologueName(KernelPrologue prologue); ///< "none", "rms_norm", "last_row", "last_row+rms_norm"
+std::string_view opKindName(OpKind op);              ///< "linear", "rope_append", ...
+std::string_view kernelPhaseName(KernelPhase phase); ///< "decode", "prefill"
+std::string_view profileName(KernelProfile profile); ///< "f32", "a16", "a8"
+std::string_view
+prologueName(KernelPrologue prologue); ///< "none", "rms_norm", "last_row", "last_row+rms_norm"
 std::string_view epilogueName(KernelEpilogue epilogue); ///< "store", "residual", "swiglu"
 std::string_view stateCodecName(StateCodec codec);      ///< "bf16", "f32"
 
@@ -79,7 +80,8 @@ struct KernelSignature {
   KernelEpilogue epilogue = KernelEpilogue::Store;
   /// Linear: the strictest policy of the segments.
   ActivationPolicy policy = ActivationPolicy::A16Only;
-  /// Formats of the one-dimensional norm weights the kernel reads (RmsNorm, HeadNorm, norm prologue, RopeAppend).
+  /// Formats of the one-dimensional norm weights the kernel reads (RmsNorm, HeadNorm, norm
+  /// prologue, RopeAppend).
   std::vector<Format> normFormats;
 
   KernelPhase phase = KernelPhase::Decode;
@@ -87,9 +89,10 @@ struct KernelSignature {
   /// LastRow, or a LastRow prologue: rows of the input; otherwise equal to `rows`.
   RowRange inputRows;
 
-  int64_t width = 0;    ///< elements per activation row of the input (RmsNorm, Swiglu, Add, LastRow, ...)
-  int64_t heads = 0;    ///< query heads (HeadNorm, Rope, Attention, RopeAppend)
-  int64_t kvHeads = 0;  ///< KvAppend, Attention, RopeAppend
+  int64_t width =
+      0; ///< elements per activation row of the input (RmsNorm, Swiglu, Add, LastRow, ...)
+  int64_t heads = 0;   ///< query heads (HeadNorm, Rope, Attention, RopeAppend)
+  int64_t kvHeads = 0; ///< KvAppend, Attention, RopeAppend
   int64_t headDim = 0;
   int64_t capacity = 0; ///< positions a KV cache or rope table holds
   std::optional<StateCodec> codec;

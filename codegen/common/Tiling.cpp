@@ -5,7 +5,8 @@
 namespace ninfer {
 
 int64_t linearGranule(const std::vector<int64_t> &n, int64_t maxRows) {
-  constexpr int64_t kEnough = 2048; // outputs: with fewer, wide tiles leave a team of threads uneven
+  constexpr int64_t kEnough =
+      2048; // outputs: with fewer, wide tiles leave a team of threads uneven
   const bool enough = std::accumulate(n.begin(), n.end(), int64_t{0}) >= kEnough;
   if (maxRows == 1)
     return enough ? 16 : 8;

@@ -1,7 +1,8 @@
-// How the work of a launch is cut into tiles: the runtime runs tiles [0, tilesConst + tilesPerRow * rows) and
-// splits them statically over threads (runtime/abi/kernel_abi.h). `rows` are those of the call, also when a
-// kernel itself has a static number of rows (after last_row); such a kernel has tilesPerRow 0.
-// Shared by admission (numbers on the op) and the code generators (what a tile means). Free of MLIR.
+// How the work of a launch is cut into tiles: the runtime runs tiles [0, tilesConst + tilesPerRow *
+// rows) and splits them statically over threads (runtime/abi/kernel_abi.h). `rows` are those of the
+// call, also when a kernel itself has a static number of rows (after last_row); such a kernel has
+// tilesPerRow 0. Shared by admission (numbers on the op) and the code generators (what a tile
+// means). Free of MLIR.
 #ifndef NINFER_CODEGEN_COMMON_TILING_H
 #define NINFER_CODEGEN_COMMON_TILING_H
 
@@ -16,7 +17,8 @@ namespace ninfer {
 struct Tiling {
   int64_t tilesConst = 0;
   int64_t tilesPerRow = 0;
-  /// CPU linear kernels: output rows (swiglu: pairs of a gate row and an up row) per tile; otherwise 0.
+  /// CPU linear kernels: output rows (swiglu: pairs of a gate row and an up row) per tile;
+  /// otherwise 0.
   int64_t granule = 0;
   bool operator==(const Tiling &) const = default;
 };
@@ -24,18 +26,20 @@ struct Tiling {
 /// Tiles of one admitted kernel of `executor`.
 ///
 /// cpu, linear: tiles run over output rows; every tile handles all activation rows. Segment s owns
-///   ceil(n_s / granule) consecutive tiles, in segment order, so no tile spans two segments; the last tile
-///   of a segment may be short. With the swiglu epilogue gate and up share their tiles.
-/// cpu, attention: one tile per (row, query head), row-major. rope_append: one tile per (row, head), where
-///   heads 0..heads-1 are query heads and heads.. are KV heads (norm, rope and store of key, store of value).
+///   ceil(n_s / granule) consecutive tiles, in segment order, so no tile spans two segments; the
+///   last tile of a segment may be short. With the swiglu epilogue gate and up share their tiles.
+/// cpu, attention: one tile per (row, query head), row-major. rope_append: one tile per (row,
+/// head), where
+///   heads 0..heads-1 are query heads and heads.. are KV heads (norm, rope and store of key, store
+///   of value).
 /// cpu, others: one tile per row.
 /// reference: one tile per row for every op, one tile for last_row.
 Tiling tilingFor(const KernelSignature &signature, std::string_view executor);
 
-/// Output rows per tile of a CPU linear kernel. `n` are the units of each segment (swiglu: one entry, pairs).
-/// One activation row: 16, one 64-byte line of results, so that no two threads write one line. Several rows: 32,
-/// a whole panel of the widest many-row micro-kernel. Half of it when the segments have few outputs together,
-/// so that threads still get even shares.
+/// Output rows per tile of a CPU linear kernel. `n` are the units of each segment (swiglu: one
+/// entry, pairs). One activation row: 16, one 64-byte line of results, so that no two threads write
+/// one line. Several rows: 32, a whole panel of the widest many-row micro-kernel. Half of it when
+/// the segments have few outputs together, so that threads still get even shares.
 int64_t linearGranule(const std::vector<int64_t> &n, int64_t maxRows);
 
 /// First tile of every segment, plus the total as last entry.

@@ -21,10 +21,14 @@ TEST(Admission, ProfileFollowsFormatAndPolicy) {
     Format format;
     std::string_view a16Only, allowA8;
   } expected[] = {
-      {Q4G64_F16S, "linear_a16", "linear_a8"},  {Q5G64_F16S, "linear_a16", "linear_a8"},
-      {Q6G64_F16S, "linear_a16", "linear_a8"},  {W8G32_F16S, "linear_a16", "linear_a16"},
-      {BF16, "linear_f32", "linear_f32"},       {FP32, "linear_f32", "linear_f32"},
-      {NVFP4, "linear_f32", "linear_f32"},      {FP8_E4M3FN_ROW_BF16S, "linear_f32", "linear_f32"},
+      {Q4G64_F16S, "linear_a16", "linear_a8"},
+      {Q5G64_F16S, "linear_a16", "linear_a8"},
+      {Q6G64_F16S, "linear_a16", "linear_a8"},
+      {W8G32_F16S, "linear_a16", "linear_a16"},
+      {BF16, "linear_f32", "linear_f32"},
+      {FP32, "linear_f32", "linear_f32"},
+      {NVFP4, "linear_f32", "linear_f32"},
+      {FP8_E4M3FN_ROW_BF16S, "linear_f32", "linear_f32"},
       {I32, "none", "none"},
   };
   for (const auto &row : expected) {
@@ -57,10 +61,12 @@ TEST(Admission, ExactlyOneIsAcceptedAndEveryCandidateHasAVerdict) {
 }
 
 TEST(Admission, VerdictsOfALinear) {
-  AdmissionResult result = admitKernel(linear(Format::Q6G64_F16S, 192, 576), test::target("cpu:x86-64-v3"));
+  AdmissionResult result =
+      admitKernel(linear(Format::Q6G64_F16S, 192, 576), test::target("cpu:x86-64-v3"));
   ASSERT_EQ(result.verdicts.size(), 3u);
   EXPECT_EQ(verdictOf(result, "linear_a8")->kind, VerdictKind::ForbiddenByPolicy);
-  EXPECT_EQ(verdictOf(result, "linear_a8")->reason, "activation policy: expected AllowA8, got A16Only");
+  EXPECT_EQ(verdictOf(result, "linear_a8")->reason,
+            "activation policy: expected AllowA8, got A16Only");
   EXPECT_EQ(verdictOf(result, "linear_f32")->kind, VerdictKind::LowerPriority);
   EXPECT_EQ(verdictOf(result, "linear_f32")->reason, "priority: linear_a16 has 20, this has 10");
 }
@@ -82,7 +88,8 @@ TEST(Admission, AMixedGroupRunsTheOneProfileThatAdmitsAll) {
   ASSERT_NE(result.selected, nullptr);
   EXPECT_EQ(result.selected->name, "linear_f32");
   EXPECT_EQ(verdictOf(result, "linear_a16")->reason,
-            "format of segment 1: expected one of Q4G64_F16S, Q5G64_F16S, Q6G64_F16S, W8G32_F16S, got BF16");
+            "format of segment 1: expected one of Q4G64_F16S, Q5G64_F16S, Q6G64_F16S, W8G32_F16S, "
+            "got BF16");
 }
 
 TEST(Admission, NoneIsExplainedNearestFirst) {
@@ -91,14 +98,17 @@ TEST(Admission, NoneIsExplainedNearestFirst) {
   KernelTarget target = test::target("cpu:x86-64-v3");
   AdmissionResult result = admitKernel(s, target);
   EXPECT_EQ(result.selected, nullptr);
-  EXPECT_EQ(noKernelMessage(s, target), "no kernel for I32 linear 34816x5120, rows 1..8, on cpu:x86-64-v3");
+  EXPECT_EQ(noKernelMessage(s, target),
+            "no kernel for I32 linear 34816x5120, rows 1..8, on cpu:x86-64-v3");
   ASSERT_EQ(result.nearest().size(), 3u);
   for (const Verdict *verdict : result.nearest())
-    EXPECT_NE(verdict->reason.find("format: expected one of"), std::string::npos) << verdict->reason;
+    EXPECT_NE(verdict->reason.find("format: expected one of"), std::string::npos)
+        << verdict->reason;
 }
 
 TEST(Admission, NearestCountsFailedPredicates) {
-  KernelSignature s = linear(Format::BF16, int64_t{1} << 25, 576); // n too large for all, format wrong for two
+  KernelSignature s =
+      linear(Format::BF16, int64_t{1} << 25, 576); // n too large for all, format wrong for two
   AdmissionResult result = admitKernel(s, test::target("cpu:x86-64-v3"));
   ASSERT_EQ(result.selected, nullptr);
   auto nearest = result.nearest();
@@ -130,7 +140,8 @@ TEST(Admission, TargetFeaturesAreNamed) {
   std::erase(target.features, "f16c");
   AdmissionResult result = admitKernel(request(OpKind::Add), target);
   EXPECT_EQ(result.selected, nullptr);
-  EXPECT_EQ(result.verdicts.front().reason, "target feature: expected f16c, got a target without it");
+  EXPECT_EQ(result.verdicts.front().reason,
+            "target feature: expected f16c, got a target without it");
 }
 
 TEST(Admission, RulesBetweenTwoFields) {
@@ -177,7 +188,8 @@ TEST(Admission, ScratchIsBounded) {
   AdmissionResult result = admitKernel(s, test::target("cpu:x86-64-v3"));
   EXPECT_EQ(result.selected, nullptr);
   const Verdict *f32 = verdictOf(result, "linear_f32");
-  EXPECT_EQ(f32->reason.find("scratch: expected at most 268435456 bytes per thread, got "), 0u) << f32->reason;
+  EXPECT_EQ(f32->reason.find("scratch: expected at most 268435456 bytes per thread, got "), 0u)
+      << f32->reason;
 }
 
 TEST(KernelTarget, NamesAndExecutors) {
@@ -186,7 +198,8 @@ TEST(KernelTarget, NamesAndExecutors) {
   EXPECT_TRUE(test::target("cpu:x86-64-v4").hasFeature("avx512bw"));
   EXPECT_FALSE(test::target("cpu:x86-64-v4").hasFeature("avx512vnni"));
   EXPECT_TRUE(test::target("cpu:znver4").hasFeature("avx512vnni"));
-  for (std::string_view name : {"", "cpu", "cpu:", "cpu:x86-64-v2", "CPU:x86-64-v3", "reference:x", "cuda:sm_89"}) {
+  for (std::string_view name :
+       {"", "cpu", "cpu:", "cpu:x86-64-v2", "CPU:x86-64-v3", "reference:x", "cuda:sm_89"}) {
     Result<KernelTarget> parsed = parseKernelTarget(name);
     ASSERT_FALSE(parsed.ok()) << name;
     EXPECT_EQ(parsed.error().code, "NB0401");

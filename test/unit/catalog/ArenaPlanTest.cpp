@@ -9,7 +9,8 @@
 namespace ninfer {
 namespace {
 
-/// Plays the steps: every value owns its bytes from begin to end. True if no byte ever has two owners.
+/// Plays the steps: every value owns its bytes from begin to end. True if no byte ever has two
+/// owners.
 bool playsWithoutConflict(const std::vector<ArenaValue> &values, const ArenaPlan &plan) {
   int64_t last = 0;
   for (const ArenaValue &value : values)
@@ -78,7 +79,8 @@ TEST(ArenaPlan, FillsGaps) {
 
 TEST(ArenaPlan, RefusesWhatCannotBe) {
   EXPECT_EQ(planArena(std::vector<ArenaValue>{{UINT64_MAX, 0, 0}}).error().code, "NB0420");
-  EXPECT_EQ(planArena(std::vector<ArenaValue>{{uint64_t{1} << 61, 0, 0}, {uint64_t{1} << 61, 0, 0},
+  EXPECT_EQ(planArena(std::vector<ArenaValue>{{uint64_t{1} << 61, 0, 0},
+                                              {uint64_t{1} << 61, 0, 0},
                                               {uint64_t{1} << 61, 0, 0}})
                 .error()
                 .code,

@@ -1,5 +1,5 @@
-// Every numeric limit of every family is enforced: just inside is admitted, just outside is refused with the name
-// of the limit and both values. Covers N as well as K and rows.
+// Every numeric limit of every family is enforced: just inside is admitted, just outside is refused
+// with the name of the limit and both values. Covers N as well as K and rows.
 #include "Requests.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,9 @@ const Field kFields[] = {
          w.k = v;
      }},
     {"rows", [](const KernelFamily &f) -> const Limit & { return f.rows; },
-     [](KernelSignature &s, int64_t v) { s.rows = s.inputRows = {v, v}; }},
+     [](KernelSignature &s, int64_t v) {
+       s.rows = s.inputRows = {v, v};
+     }},
     {"width", [](const KernelFamily &f) -> const Limit & { return f.width; },
      [](KernelSignature &s, int64_t v) { s.width = v; }},
     {"heads", [](const KernelFamily &f) -> const Limit & { return f.heads; },
@@ -61,8 +63,11 @@ bool uses(const KernelSignature &s, std::string_view field) {
     return !s.weights.empty();
   if (field == "rows")
     return true;
-  const std::pair<std::string_view, int64_t> values[] = {
-      {"width", s.width}, {"heads", s.heads}, {"kv heads", s.kvHeads}, {"head dim", s.headDim}, {"capacity", s.capacity}};
+  const std::pair<std::string_view, int64_t> values[] = {{"width", s.width},
+                                                         {"heads", s.heads},
+                                                         {"kv heads", s.kvHeads},
+                                                         {"head dim", s.headDim},
+                                                         {"capacity", s.capacity}};
   for (auto [name, value] : values)
     if (name == field)
       return value != 0;
@@ -104,9 +109,12 @@ TEST(FamilyLimits, InsideIsAdmittedOutsideIsNamed) {
         return v.kind == VerdictKind::Accepted || v.kind == VerdictKind::LowerPriority;
       };
       // Near the upper end scratch may refuse first; that is a verdict of its own.
-      auto onlyScratch = [](const Verdict &v) { return v.failures == 1 && v.reason.starts_with("scratch: "); };
+      auto onlyScratch = [](const Verdict &v) {
+        return v.failures == 1 && v.reason.starts_with("scratch: ");
+      };
       EXPECT_TRUE(admitted(verdictAt(limit.min))) << verdictAt(limit.min).reason;
-      EXPECT_TRUE(admitted(verdictAt(limit.max)) || onlyScratch(verdictAt(limit.max))) << verdictAt(limit.max).reason;
+      EXPECT_TRUE(admitted(verdictAt(limit.max)) || onlyScratch(verdictAt(limit.max)))
+          << verdictAt(limit.max).reason;
 
       std::set<int64_t> outside = {limit.min - 1, limit.max + 1, 0, -1};
       if (limit.multiple > 1)
@@ -114,8 +122,10 @@ TEST(FamilyLimits, InsideIsAdmittedOutsideIsNamed) {
       for (int64_t value : outside) {
         Verdict verdict = verdictAt(value);
         EXPECT_EQ(verdict.kind, VerdictKind::Rejected) << value;
-        EXPECT_NE(verdict.reason.find(std::string(field.name) + ": expected "), std::string::npos) << verdict.reason;
-        EXPECT_NE(verdict.reason.find(", got " + std::to_string(value)), std::string::npos) << verdict.reason;
+        EXPECT_NE(verdict.reason.find(std::string(field.name) + ": expected "), std::string::npos)
+            << verdict.reason;
+        EXPECT_NE(verdict.reason.find(", got " + std::to_string(value)), std::string::npos)
+            << verdict.reason;
       }
       ++checked;
     }
@@ -156,7 +166,8 @@ TEST(FamilyLimits, SegmentCount) {
     KernelSignature s = test::linear(Format::Q4G64_F16S, 64, 576);
     s.fused = true;
     s.weights.assign(static_cast<size_t>(count), s.weights.front());
-    EXPECT_EQ(admitKernel(s, target).selected != nullptr, count >= 1 && count <= kMaxSegments) << count;
+    EXPECT_EQ(admitKernel(s, target).selected != nullptr, count >= 1 && count <= kMaxSegments)
+        << count;
   }
 }
 

@@ -32,20 +32,24 @@ TEST(KernelName, Linear) {
   EXPECT_EQ(kernelName(s, family("linear_a16")), "linear_q6g64_n576x192x192_k576_r1_a16_norm");
   s.weights[2].format = Format::W8G32_F16S;
   s.rows = s.inputRows = {1, 512};
-  EXPECT_EQ(kernelName(s, family("linear_a8")), "linear_q6g64_q6g64_w8g32_n576x192x192_k576_r1to512_a8_norm");
+  EXPECT_EQ(kernelName(s, family("linear_a8")),
+            "linear_q6g64_q6g64_w8g32_n576x192x192_k576_r1to512_a8_norm");
   s = test::linear(Format::FP8_E4M3FN_ROW_BF16S, 49152, 576);
   s.prologue = KernelPrologue::LastRowRmsNorm;
   s.inputRows = {1, 512};
   EXPECT_EQ(kernelName(s, family("linear_f32")), "linear_fp8row_n49152_k576_r1to512_f32_last_norm");
-  EXPECT_EQ(kernelName(test::linear(Format::BF16, 4, 8), family("ref.linear")), "ref_linear_bf16_n4_k8_r1");
+  EXPECT_EQ(kernelName(test::linear(Format::BF16, 4, 8), family("ref.linear")),
+            "ref_linear_bf16_n4_k8_r1");
 }
 
 TEST(KernelName, Others) {
-  EXPECT_EQ(kernelName(test::request(OpKind::Attention), family("attention")), "attention_h9_kv3_d64_c2048_bf16_r1");
+  EXPECT_EQ(kernelName(test::request(OpKind::Attention), family("attention")),
+            "attention_h9_kv3_d64_c2048_bf16_r1");
   KernelSignature s = test::request(OpKind::RopeAppend);
   s.normFormats = {Format::BF16, Format::BF16};
   EXPECT_EQ(kernelName(s, family("rope_append")), "rope_append_h9_kv3_d64_c2048_bf16_r1_norm");
-  EXPECT_EQ(kernelName(test::request(OpKind::RmsNorm), family("ref.rms_norm")), "ref_rms_norm_k576_r1");
+  EXPECT_EQ(kernelName(test::request(OpKind::RmsNorm), family("ref.rms_norm")),
+            "ref_rms_norm_k576_r1");
 }
 
 TEST(KernelName, IsASymbolOfLettersDigitsAndUnderscores) {

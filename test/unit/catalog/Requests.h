@@ -13,7 +13,8 @@ inline KernelTarget target(std::string_view name) {
   return parsed.ok() ? parsed.take() : KernelTarget{};
 }
 
-inline KernelSignature linear(Format format, int64_t n, int64_t k, ActivationPolicy policy = ActivationPolicy::A16Only) {
+inline KernelSignature linear(Format format, int64_t n, int64_t k,
+                              ActivationPolicy policy = ActivationPolicy::A16Only) {
   KernelSignature s;
   s.op = OpKind::Linear;
   s.weights = {{format, layoutOf(format), n, k}};

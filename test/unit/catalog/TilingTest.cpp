@@ -7,10 +7,11 @@ namespace ninfer {
 namespace {
 
 TEST(Tiling, LinearTilesCoverEveryOutputOnce) {
-  const std::vector<std::vector<int64_t>> cases = {{1},          {7},           {8},    {9},          {15}, {16},
-                                                   {17},         {31},          {192},  {2047},       {2048}, {2049},
-                                                   {5120},       {49152},       {576, 192, 192},      {1, 1, 1},
-                                                   {2048, 7},    {33, 2049, 5}};
+  const std::vector<std::vector<int64_t>> cases = {
+      {1},       {7},       {8},          {9},     {15},
+      {16},      {17},      {31},         {192},   {2047},
+      {2048},    {2049},    {5120},       {49152}, {576, 192, 192},
+      {1, 1, 1}, {2048, 7}, {33, 2049, 5}};
   for (const auto &n : cases)
     for (int64_t rows : {1, 2, 512}) {
       const int64_t granule = linearGranule(n, rows);

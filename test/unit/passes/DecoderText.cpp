@@ -6,7 +6,8 @@
 namespace ninfer::test {
 namespace {
 
-constexpr int kHidden = 64, kHeads = 4, kKvHeads = 2, kDim = 16, kFeed = 96, kVocab = 40, kContext = 64;
+constexpr int kHidden = 64, kHeads = 4, kKvHeads = 2, kDim = 16, kFeed = 96, kVocab = 40,
+              kContext = 64;
 
 class Writer {
 public:
@@ -15,10 +16,11 @@ public:
   std::string run() {
     body();
     std::ostringstream out;
-    out << "module attributes {ninfer.layers = " << shape_.layers << " : i64, ninfer.max_context = " << kContext
+    out << "module attributes {ninfer.layers = " << shape_.layers
+        << " : i64, ninfer.max_context = " << kContext
         << " : i64, ninfer.prefill_chunk = " << shape_.chunk << " : i64} {\n"
-        << symbols_.str() << "func.func @text(%tokens: tensor<?xi32>, %pos: index) -> tensor<1x" << kVocab
-        << "xf32> attributes {ninfer.component = \"text\"} {\n"
+        << symbols_.str() << "func.func @text(%tokens: tensor<?xi32>, %pos: index) -> tensor<1x"
+        << kVocab << "xf32> attributes {ninfer.component = \"text\"} {\n"
         << code_.str() << "}\n}\n";
     return out.str();
   }
@@ -43,9 +45,10 @@ private:
                        (format == "BF16" ? ", \"contiguous-le-v1\">" : ", \"row-split-k128-v1\">");
     if (!types_.contains(name)) {
       int bytes = bytesOf(format, n ? n : 1, k);
-      symbols_ << "ninfer.object @\"" << name << ".bytes\" : " << type << " at " << offset_ << " size " << bytes
-               << "\nninfer.parameter @\"" << name << "\" : !ninfer.weight" << type << " parts [#ninfer.part<@\"" << name
-               << ".bytes\", 0, " << (n ? n : 1) * k << ">] policy<A16Only>\n";
+      symbols_ << "ninfer.object @\"" << name << ".bytes\" : " << type << " at " << offset_
+               << " size " << bytes << "\nninfer.parameter @\"" << name << "\" : !ninfer.weight"
+               << type << " parts [#ninfer.part<@\"" << name << ".bytes\", 0, " << (n ? n : 1) * k
+               << ">] policy<A16Only>\n";
       offset_ += (bytes + 255) / 256 * 256;
       types_[name] = type;
     }
@@ -63,16 +66,17 @@ private:
 
   std::string norm(const std::string &x, const std::string &name, const char *count = "?") {
     std::string w = weight(name, 0, kHidden, "BF16"), y = fresh();
-    code_ << y << " = ninfer.rms_norm " << x << ", " << w << " {eps = 1.0e-5} : " << rows(kHidden, count) << ", " << last_;
+    code_ << y << " = ninfer.rms_norm " << x << ", " << w
+          << " {eps = 1.0e-5} : " << rows(kHidden, count) << ", " << last_;
     at(name);
     return y;
   }
 
-  std::string linear(const std::string &x, const std::string &name, int n, int k, const std::string &format,
-                     const char *count = "?") {
+  std::string linear(const std::string &x, const std::string &name, int n, int k,
+                     const std::string &format, const char *count = "?") {
     std::string w = weight(name, n, k, format), y = fresh();
-    code_ << y << " = ninfer.linear " << x << ", " << w << " policy<A16Only> : " << rows(k, count) << ", " << last_
-          << " -> " << rows(n, count);
+    code_ << y << " = ninfer.linear " << x << ", " << w << " policy<A16Only> : " << rows(k, count)
+          << ", " << last_ << " -> " << rows(n, count);
     at(name);
     return y;
   }
@@ -85,10 +89,11 @@ private:
     return y;
   }
 
-  std::string rope(const std::string &x, const std::string &table, int heads, const std::string &path) {
+  std::string rope(const std::string &x, const std::string &table, int heads,
+                   const std::string &path) {
     std::string y = fresh();
-    code_ << y << " = ninfer.rope " << x << ", " << table << ", %pos {heads = " << heads << "} : " << rows(heads * kDim)
-          << ", <" << kContext << "x" << kDim / 2 << ">";
+    code_ << y << " = ninfer.rope " << x << ", " << table << ", %pos {heads = " << heads
+          << "} : " << rows(heads * kDim) << ", <" << kContext << "x" << kDim / 2 << ">";
     at(path);
     return y;
   }
@@ -102,26 +107,31 @@ private:
 
   std::string attention(const std::string &x, const std::string &layer) {
     const std::string path = layer + "/attention", cache = path + "/kv";
-    const std::string cacheType = "<" + std::to_string(kKvHeads) + "x" + std::to_string(kContext) + "x" +
-                                  std::to_string(kDim) + ", bf16>";
+    const std::string cacheType = "<" + std::to_string(kKvHeads) + "x" + std::to_string(kContext) +
+                                  "x" + std::to_string(kDim) + ", bf16>";
     symbols_ << "ninfer.state @\"" << cache << "\" : !ninfer.kv_cache" << cacheType << "\n";
     std::string h = norm(x, layer + "/input_norm");
     std::string q = linear(h, path + "/query", kHeads * kDim, kHidden, "Q4G64_F16S");
     std::string k = linear(h, path + "/key", kKvHeads * kDim, kHidden, "Q4G64_F16S");
-    std::string v = linear(h, path + "/value", kKvHeads * kDim, kHidden, shape_.mixedFormats ? "W8G32_F16S" : "Q4G64_F16S");
+    std::string v = linear(h, path + "/value", kKvHeads * kDim, kHidden,
+                           shape_.mixedFormats ? "W8G32_F16S" : "Q4G64_F16S");
     if (shape_.headNorms) {
       q = headNorm(q, path + "/query_norm", kHeads);
       k = headNorm(k, path + "/key_norm", kKvHeads);
     }
     std::string table = fresh(), kv = fresh(), mixed = fresh();
-    code_ << table << " = ninfer.state_ref @\"text/rope\" : !ninfer.rope_table<" << kContext << "x" << kDim / 2 << ">\n"
-          << kv << " = ninfer.state_ref @\"" << cache << "\" : !ninfer.kv_cache" << cacheType << "\n";
+    code_ << table << " = ninfer.state_ref @\"text/rope\" : !ninfer.rope_table<" << kContext << "x"
+          << kDim / 2 << ">\n"
+          << kv << " = ninfer.state_ref @\"" << cache << "\" : !ninfer.kv_cache" << cacheType
+          << "\n";
     q = rope(q, table, kHeads, path);
     k = rope(k, table, kKvHeads, path);
-    code_ << "ninfer.kv_append " << k << ", " << v << ", " << kv << ", %pos : " << rows(kKvHeads * kDim) << ", " << cacheType;
+    code_ << "ninfer.kv_append " << k << ", " << v << ", " << kv
+          << ", %pos : " << rows(kKvHeads * kDim) << ", " << cacheType;
     at(path);
-    code_ << mixed << " = ninfer.attention " << q << ", " << kv << ", %pos {heads = " << kHeads << ", kv_heads = " << kKvHeads
-          << ", scale = 0.25} : " << rows(kHeads * kDim) << ", " << cacheType;
+    code_ << mixed << " = ninfer.attention " << q << ", " << kv << ", %pos {heads = " << kHeads
+          << ", kv_heads = " << kKvHeads << ", scale = 0.25} : " << rows(kHeads * kDim) << ", "
+          << cacheType;
     at(path);
     return add(linear(mixed, path + "/output", kHidden, kHeads * kDim, "Q4G64_F16S"), x, path);
   }
@@ -133,14 +143,18 @@ private:
     std::string up = linear(h, path + "/up", kFeed, kHidden, "Q4G64_F16S"), product = fresh();
     code_ << product << " = ninfer.swiglu " << gate << ", " << up << " : " << rows(kFeed);
     at(path);
-    return add(x, linear(product, path + "/down", kHidden, kFeed, shape_.mixedFormats ? "BF16" : "Q4G64_F16S"), path);
+    return add(x,
+               linear(product, path + "/down", kHidden, kFeed,
+                      shape_.mixedFormats ? "BF16" : "Q4G64_F16S"),
+               path);
   }
 
   void body() {
     symbols_ << "ninfer.state @\"text/rope\" : !ninfer.rope_table<" << kContext << "x" << kDim / 2
              << "> {inv_freq = array<f64: 1.0, 0.5, 0.25, 0.125, 0.1, 0.05, 0.02, 0.01>}\n";
     std::string table = weight("text/token_embedding", kVocab, kHidden, "W8G32_F16S"), x = fresh();
-    code_ << x << " = ninfer.embedding %tokens, " << table << " : tensor<?xi32>, " << last_ << " -> " << rows(kHidden);
+    code_ << x << " = ninfer.embedding %tokens, " << table << " : tensor<?xi32>, " << last_
+          << " -> " << rows(kHidden);
     at("text/token_embedding");
     for (int i = 0; i < shape_.layers; ++i) {
       const std::string layer = "text/layers/" + std::to_string(i);
@@ -149,7 +163,8 @@ private:
     if (shape_.normFirst)
       x = norm(x, "text/final_norm");
     std::string row = fresh();
-    code_ << row << " = ninfer.last_row " << x << " : " << rows(kHidden) << " -> " << rows(kHidden, "1");
+    code_ << row << " = ninfer.last_row " << x << " : " << rows(kHidden) << " -> "
+          << rows(kHidden, "1");
     at("text/output_head");
     if (!shape_.normFirst)
       row = norm(row, "text/final_norm", "1");

@@ -14,7 +14,8 @@ struct DecoderShape {
   int chunk = 8;             ///< rows of a prefill call
 };
 
-/// A module with `func.func @text`: hidden 64, 4 heads of 16 over 2 KV heads, feed-forward 96, 40 tokens, context 64.
+/// A module with `func.func @text`: hidden 64, 4 heads of 16 over 2 KV heads, feed-forward 96, 40
+/// tokens, context 64.
 std::string decoderText(const DecoderShape &shape);
 
 } // namespace ninfer::test

@@ -4,7 +4,6 @@
 
 #include <gtest/gtest.h>
 
-
 #include <cmath>
 #include <random>
 
@@ -107,16 +106,20 @@ void Interpreter::runOp(Operation &op, Frame &frame) {
       .Case([&](LinearOp o) { out(times(in(o.getX()), w(o.getWeight()))); })
       .Case([&](RopeOp o) { out(rotated(in(o.getX()), o.getHeads(), position_)); })
       .Case([&](SwigluOp o) {
-        out(map(in(o.getGate()), in(o.getUp()), [](double g, double u) { return g / (1 + std::exp(-g)) * u; }));
+        out(map(in(o.getGate()), in(o.getUp()),
+                [](double g, double u) { return g / (1 + std::exp(-g)) * u; }));
       })
-      .Case([&](AddOp o) { out(map(in(o.getLhs()), in(o.getRhs()), [](double a, double b) { return a + b; })); })
+      .Case([&](AddOp o) {
+        out(map(in(o.getLhs()), in(o.getRhs()), [](double a, double b) { return a + b; }));
+      })
       .Case([&](LastRowOp o) {
         const Matrix &x = in(o.getX());
         out({1, x.width, std::vector<double>(x.data.end() - x.width, x.data.end())});
       })
       .Case([&](KvAppendOp o) {
         Cache &cache = caches_[frame[o.getCache()].symbol];
-        for (auto [plane, value] : {std::pair{&cache.keys, o.getKey()}, std::pair{&cache.values, o.getValue()}}) {
+        for (auto [plane, value] :
+             {std::pair{&cache.keys, o.getKey()}, std::pair{&cache.values, o.getValue()}}) {
           const Matrix &x = in(value);
           plane->width = x.width;
           plane->rows = position_ + x.rows;
@@ -147,7 +150,9 @@ void Interpreter::runOp(Operation &op, Frame &frame) {
           }
         out(y);
       })
-      .Default([](Operation *other) { ADD_FAILURE() << "no rule for " << other->getName().getStringRef().str(); });
+      .Default([](Operation *other) {
+        ADD_FAILURE() << "no rule for " << other->getName().getStringRef().str();
+      });
 }
 
 std::vector<Matrix> Interpreter::run(Block &block, Frame &frame) {
@@ -159,14 +164,16 @@ std::vector<Matrix> Interpreter::run(Block &block, Frame &frame) {
   return results;
 }
 
-std::vector<double> Interpreter::call(llvm::StringRef function, const std::vector<int32_t> &tokens, int64_t position) {
+std::vector<double> Interpreter::call(llvm::StringRef function, const std::vector<int32_t> &tokens,
+                                      int64_t position) {
   auto callee = module_.lookupSymbol<func::FuncOp>(function);
   EXPECT_TRUE(callee) << function.str();
   if (!callee)
     return {};
   position_ = position;
   Frame frame;
-  frame[callee.getArgument(0)].matrix = {static_cast<int64_t>(tokens.size()), 1, {tokens.begin(), tokens.end()}};
+  frame[callee.getArgument(0)].matrix = {
+      static_cast<int64_t>(tokens.size()), 1, {tokens.begin(), tokens.end()}};
   return run(callee.getBody().front(), frame).front().data;
 }
 

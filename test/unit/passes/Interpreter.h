@@ -1,5 +1,6 @@
-// Evaluates a component function in double precision, before and after every pass: operations, fused groups and
-// launches. Weights are made up from the name of the parameter, so equal programs give equal numbers.
+// Evaluates a component function in double precision, before and after every pass: operations,
+// fused groups and launches. Weights are made up from the name of the parameter, so equal programs
+// give equal numbers.
 #ifndef NINFER_TEST_UNIT_PASSES_INTERPRETER_H
 #define NINFER_TEST_UNIT_PASSES_INTERPRETER_H
 
@@ -26,7 +27,8 @@ public:
   explicit Interpreter(mlir::ModuleOp module) : module_(module) {}
 
   /// Logits of one call of the function.
-  std::vector<double> call(llvm::StringRef function, const std::vector<int32_t> &tokens, int64_t position);
+  std::vector<double> call(llvm::StringRef function, const std::vector<int32_t> &tokens,
+                           int64_t position);
 
 private:
   struct Cache {

@@ -40,7 +40,8 @@ TEST(Pipeline, LaunchesPerLayer) {
   // qkv, rope_append, attention, output, gate_up, down; embedding and head.
   EXPECT_EQ(launches(1, "cpu:x86-64-v3"), 6 + 2);
   EXPECT_EQ(launches(3, "cpu:x86-64-v3"), 3 * 6 + 2);
-  // 2 norms, 7 linears, 2 head norms, 2 ropes, append, attention, swiglu, 2 sums; embedding, norm, head.
+  // 2 norms, 7 linears, 2 head norms, 2 ropes, append, attention, swiglu, 2 sums; embedding, norm,
+  // head.
   EXPECT_EQ(launches(1, "reference"), 18 + 3);
 }
 
@@ -78,8 +79,9 @@ TEST(Pipeline, ALongPrefillChunkOfOneRowIsDecode) {
     EXPECT_EQ(name.find("to"), std::string::npos) << name << " has dynamic rows";
 }
 
-/// Owner of every arena byte, checked launch by launch: what a launch reads still belongs to the value that wrote
-/// it. Knows nothing of lifetimes; a planner that frees too early lets another value overwrite the bytes.
+/// Owner of every arena byte, checked launch by launch: what a launch reads still belongs to the
+/// value that wrote it. Knows nothing of lifetimes; a planner that frees too early lets another
+/// value overwrite the bytes.
 void expectReadsSeeTheirWriters(func::FuncOp function) {
   const int64_t maxRows = function->getAttrOfType<IntegerAttr>(NinferDialect::kMaxRows).getInt();
   const int64_t arena = function->getAttrOfType<IntegerAttr>(NinferDialect::kArenaBytes).getInt();
@@ -87,7 +89,8 @@ void expectReadsSeeTheirWriters(func::FuncOp function) {
   std::vector<Value> owner(static_cast<size_t>(arena));
   auto write = [&](Value value, int64_t offset) {
     auto type = cast<RankedTensorType>(value.getType());
-    int64_t bytes = 4 * (type.isDynamicDim(0) ? maxRows : type.getDimSize(0)) * (type.getRank() == 2 ? type.getDimSize(1) : 1);
+    int64_t bytes = 4 * (type.isDynamicDim(0) ? maxRows : type.getDimSize(0)) *
+                    (type.getRank() == 2 ? type.getDimSize(1) : 1);
     EXPECT_EQ(offset % 64, 0);
     ASSERT_LE(offset + bytes, arena);
     place[value] = {offset, bytes};
@@ -100,7 +103,8 @@ void expectReadsSeeTheirWriters(func::FuncOp function) {
     for (int64_t byte = 0; byte < found->second.second; ++byte)
       ASSERT_EQ(owner[static_cast<size_t>(found->second.first + byte)], value);
   };
-  write(function.getArgument(0), function->getAttrOfType<IntegerAttr>(NinferDialect::kTokensOffset).getInt());
+  write(function.getArgument(0),
+        function->getAttrOfType<IntegerAttr>(NinferDialect::kTokensOffset).getInt());
   for (Operation &op : function.getBody().front()) {
     if (auto launch = dyn_cast<LaunchOp>(op)) {
       ASSERT_TRUE(launch.getOffsets().has_value());

@@ -1,5 +1,5 @@
-// The passes do not change what a model computes: logits of prefill and decode steps before and after them, in
-// double precision, are equal to the last bit, since no pass reorders arithmetic.
+// The passes do not change what a model computes: logits of prefill and decode steps before and
+// after them, in double precision, are equal to the last bit, since no pass reorders arithmetic.
 #include "DecoderText.h"
 #include "Interpreter.h"
 #include "Program.h"
@@ -16,7 +16,8 @@ using test::Interpreter;
 using test::Program;
 
 /// Prefill of 5 and of 3 rows, then two decode steps.
-std::vector<std::vector<double>> conversation(ModuleOp module, llvm::StringRef prefill, llvm::StringRef decode) {
+std::vector<std::vector<double>> conversation(ModuleOp module, llvm::StringRef prefill,
+                                              llvm::StringRef decode) {
   Interpreter interpreter(module);
   return {interpreter.call(prefill, {1, 7, 3, 39, 0}, 0), interpreter.call(prefill, {2, 2, 5}, 5),
           interpreter.call(decode, {11}, 8), interpreter.call(decode, {4}, 9)};
@@ -32,11 +33,13 @@ TEST_P(Semantics, PassesKeepTheLogits) {
 
   using Build = void (*)(OpPassManager &);
   const std::pair<const char *, Build> stages[] = {
-      {"unfused", [](OpPassManager &pm) {
+      {"unfused",
+       [](OpPassManager &pm) {
          pm.addPass(createSplitPhasesPass());
          pm.addPass(createSpecializeShapesPass());
        }},
-      {"fused", [](OpPassManager &pm) {
+      {"fused",
+       [](OpPassManager &pm) {
          pm.addPass(createSplitPhasesPass());
          pm.addPass(createSpecializeShapesPass());
          pm.addPass(createFusePass());
@@ -51,10 +54,12 @@ TEST_P(Semantics, PassesKeepTheLogits) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Shapes, Semantics,
-                         testing::Values(DecoderShape{}, DecoderShape{.layers = 2, .headNorms = true},
-                                         DecoderShape{.layers = 2, .mixedFormats = true},
-                                         DecoderShape{.layers = 2, .headNorms = true, .mixedFormats = true, .normFirst = true}));
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, Semantics,
+    testing::Values(DecoderShape{}, DecoderShape{.layers = 2, .headNorms = true},
+                    DecoderShape{.layers = 2, .mixedFormats = true},
+                    DecoderShape{
+                        .layers = 2, .headNorms = true, .mixedFormats = true, .normFirst = true}));
 
 } // namespace
 } // namespace ninfer
