@@ -86,15 +86,6 @@ struct BindParametersPass : impl::BindParametersPassBase<BindParametersPass> {
   void runOnOperation() override {
     SymbolTable symbols(getOperation());
     bool failedAny = false;
-    for (auto object : getOperation().getOps<ObjectOp>())
-      if (object.getOffset() > INT64_MAX - object.getBytes()) {
-        emitError(object.getLoc())
-            << "object '" << object.getSymName() << "': end: expected below 2^63, got offset "
-            << object.getOffset() << " and size " << object.getBytes();
-        failedAny = true;
-      }
-    if (failedAny)
-      return signalPassFailure();
     for (auto parameter : getOperation().getOps<ParameterOp>()) {
       if (failed(bind(parameter, symbols)))
         failedAny = true;
