@@ -106,27 +106,30 @@ def to_bf16(x):
     return u.view(np.float32).astype(np.float64)
 
 
-def forward(a, tokens, kv="bf16"):
+def forward(a, tokens, kv="bf16", rounding=None):
+    """Logits [T,V] in float64. `rounding` = to_bf16 rounds every operator's result, which is how the reference code of these
+    models computes; its distance from the exact result is the yardstick of the 16-bit activation profile."""
+    r = rounding or (lambda x: x)
     c = a.directory["components"]["text"]["config"]
     H, D, hq, hk, I, V = (c[k] for k in ("hidden_size", "head_dim", "num_attention_heads", "num_key_value_heads",
                                          "intermediate_size", "vocab_size"))
     eps = np.float64(np.float32(c["rms_norm_eps"]))
     T = len(tokens)
-    norm = lambda x, w: x / np.sqrt((x * x).mean(-1, keepdims=True) + eps) * w
+    norm = lambda x, w: r(x / np.sqrt((x * x).mean(-1, keepdims=True) + eps) * w)
     angle = np.arange(T)[:, None] * inverse_frequencies(c)
     cos, sin = np.cos(angle)[:, None], np.sin(angle)[:, None]
 
     def rope(x):
         p, q = x[..., :D // 2], x[..., D // 2:]
-        return np.concatenate([p * cos - q * sin, q * cos + p * sin], -1)
+        return r(np.concatenate([p * cos - q * sin, q * cos + p * sin], -1))
 
     x = a.parameter("text/token_embedding", (V, H))[tokens]
     for i in range(c["num_hidden_layers"]):
         w = lambda name, *shape: a.parameter(f"text/layers/{i}/{name}", shape)
         h = norm(x, w("input_norm", H))
-        q = (h @ w("attention/query", hq * D, H).T).reshape(T, hq, D)
-        k = (h @ w("attention/key", hk * D, H).T).reshape(T, hk, D)
-        v = (h @ w("attention/value", hk * D, H).T).reshape(T, hk, D)
+        q = r(h @ w("attention/query", hq * D, H).T).reshape(T, hq, D)
+        k = r(h @ w("attention/key", hk * D, H).T).reshape(T, hk, D)
+        v = r(h @ w("attention/value", hk * D, H).T).reshape(T, hk, D)
         if c["architectures"] == ["Qwen3ForCausalLM"]:
             q, k = norm(q, w("attention/query_norm", D)), norm(k, w("attention/key_norm", D))
         q, k = rope(q), rope(k)
@@ -137,11 +140,11 @@ def forward(a, tokens, kv="bf16"):
             s = q[:, j] @ k[:, j // (hq // hk)].T / np.sqrt(D) + np.triu(np.full((T, T), -np.inf), 1)
             s = np.exp(s - s.max(-1, keepdims=True))
             out[:, j] = s / s.sum(-1, keepdims=True) @ v[:, j // (hq // hk)]
-        x = x + out.reshape(T, hq * D) @ w("attention/output", H, hq * D).T
+        x = r(x + r(r(out.reshape(T, hq * D)) @ w("attention/output", H, hq * D).T))
         h = norm(x, w("post_attention_norm", H))
-        g = h @ w("mlp/gate", I, H).T
-        x = x + (g / (1 + np.exp(-g)) * (h @ w("mlp/up", I, H).T)) @ w("mlp/down", H, I).T
-    return norm(x, a.parameter("text/final_norm", (H,))) @ a.parameter("text/output_head", (V, H)).T
+        g = r(h @ w("mlp/gate", I, H).T)
+        x = r(x + r(r(g / (1 + np.exp(-g)) * r(h @ w("mlp/up", I, H).T)) @ w("mlp/down", H, I).T))
+    return r(norm(x, a.parameter("text/final_norm", (H,))) @ a.parameter("text/output_head", (V, H)).T)
 
 
 def main():
