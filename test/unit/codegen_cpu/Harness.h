@@ -50,8 +50,10 @@ public:
   uint64_t scratchBytes(const std::string &kernel) const;
 
   /// Runs tiles [0, tiles) in `pieces` runs, last run first, each with fresh scratch full of NaN and guards.
-  void run(const std::string &kernel, const std::vector<void *> &args, int64_t rows, int64_t position, int64_t tiles,
-           int64_t pieces) const;
+  /// `outputs` are filled with NaN (all bits set) before; no two runs may write the same word of them, since runs
+  /// of one launch happen at the same time.
+  void run(const std::string &kernel, const std::vector<void *> &args, const std::vector<Buffer *> &outputs, int64_t rows,
+           int64_t position, int64_t tiles, int64_t pieces) const;
 
 private:
   CpuObject object_;
@@ -78,8 +80,7 @@ struct Weight {
 };
 
 std::vector<float> randomFloats(size_t count, uint32_t seed, float scale = 1.0f);
-/// A float32 buffer full of NaN.
-std::unique_ptr<Buffer> nanBuffer(size_t count);
+std::unique_ptr<Buffer> floatBuffer(size_t count);
 std::unique_ptr<Buffer> bufferOf(const std::vector<float> &values);
 
 /// Every |actual - expected| must be within its own bound; reports the first that is not, NaN included.
