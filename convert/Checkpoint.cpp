@@ -45,8 +45,10 @@ Result<Checkpoint> openCheckpoint(const fs::path &path, const CheckpointOptions 
     fs::path folder = path.parent_path();
     return openHuggingFace(folder.empty() ? fs::path(".") : folder, name, options);
   }
-  Status status(makeError(ErrorKind::BadFile, "NB0310", path.string() + ": unknown kind of source"));
-  status.help("give a model folder, a .safetensors file, model.safetensors.index.json, or a .gguf file");
+  Status status(
+      makeError(ErrorKind::BadFile, "NB0310", path.string() + ": unknown kind of source"));
+  status.help(
+      "give a model folder, a .safetensors file, model.safetensors.index.json, or a .gguf file");
   return status;
 }
 

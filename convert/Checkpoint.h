@@ -1,5 +1,5 @@
-// One opened source: config, tensors, tokenizer resources and where each decoder parameter comes from, whatever the
-// file format. The rest of the converter sees only this.
+// One opened source: config, tensors, tokenizer resources and where each decoder parameter comes
+// from, whatever the file format. The rest of the converter sees only this.
 #ifndef NINFER_CONVERT_CHECKPOINT_H
 #define NINFER_CONVERT_CHECKPOINT_H
 
@@ -37,24 +37,28 @@ struct Checkpoint {
   std::string modelName;
   DecoderConfig config;
   SourceTensors tensors;
-  std::vector<ParameterSource> parameters; ///< inventory order; a tied head names the embedding's tensor
+  std::vector<ParameterSource>
+      parameters; ///< inventory order; a tied head names the embedding's tensor
   std::vector<SourceResource> resources;
-  std::vector<std::string> notes; ///< what the user should know: ignored members, ignored tensors, ...
+  std::vector<std::string>
+      notes; ///< what the user should know: ignored members, ignored tensors, ...
 };
 
 struct CheckpointOptions {
   bool tokenizer = true; ///< false: no resources are read or made
 };
 
-/// Opens a model folder, one .safetensors file, a model.safetensors.index.json, or one .gguf file, and checks it
-/// completely except for the tensor data. Errors: NB0310..NB0320 (docs/convert.md).
-Result<Checkpoint> openCheckpoint(const std::filesystem::path &path, const CheckpointOptions &options);
+/// Opens a model folder, one .safetensors file, a model.safetensors.index.json, or one .gguf file,
+/// and checks it completely except for the tensor data. Errors: NB0310..NB0320 (docs/convert.md).
+Result<Checkpoint> openCheckpoint(const std::filesystem::path &path,
+                                  const CheckpointOptions &options);
 
-/// Finds the tensor of every parameter by the naming of `checkpoint.kind`; `checkpoint.config` and `tensors` must be
-/// set. BadFile (NB0319) lists missing, extra and misshaped tensors together.
+/// Finds the tensor of every parameter by the naming of `checkpoint.kind`; `checkpoint.config` and
+/// `tensors` must be set. BadFile (NB0319) lists missing, extra and misshaped tensors together.
 Status bindParameters(Checkpoint &checkpoint, const std::string &fileName);
 
-/// Row of the parameter that source row `row` becomes: inverts the pairing of llama GGUFs inside one head.
+/// Row of the parameter that source row `row` becomes: inverts the pairing of llama GGUFs inside
+/// one head.
 uint64_t destinationRow(uint64_t row, RowOrder order, uint64_t headDim);
 
 } // namespace ninfer

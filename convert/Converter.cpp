@@ -17,7 +17,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-const char *const kConverterName = "ninfer-convert 1"; ///< changes when equal inputs may give other bytes
+const char *const kConverterName =
+    "ninfer-convert 1"; ///< changes when equal inputs may give other bytes
 
 class Conversion {
 public:
@@ -37,16 +38,19 @@ public:
     if (!options_.dryRun) {
       NINFER_ASSIGN_OR_RETURN(report.written, write());
     }
-    report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    report.seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     return report;
   }
 
 private:
   Status checkOutput() const {
     std::error_code error;
-    if (options_.dryRun || options_.force || !fs::exists(fs::symlink_status(options_.output, error)))
+    if (options_.dryRun || options_.force ||
+        !fs::exists(fs::symlink_status(options_.output, error)))
       return Status();
-    Status status(makeError(ErrorKind::Usage, "NB0905", options_.output.string() + ": file exists"));
+    Status status(
+        makeError(ErrorKind::Usage, "NB0905", options_.output.string() + ": file exists"));
     status.help("--force replaces it");
     return status;
   }
@@ -55,7 +59,8 @@ private:
     std::error_code error;
     for (const SourceFile &file : checkpoint_.tensors.files)
       if (fs::equivalent(file.path(), options_.output, error))
-        return makeError(ErrorKind::Usage, "NB0905", options_.output.string() + ": the output is a source file");
+        return makeError(ErrorKind::Usage, "NB0905",
+                         options_.output.string() + ": the output is a source file");
     return Status();
   }
 
@@ -65,10 +70,12 @@ private:
     return std::clamp(wanted, 1u, kMost);
   }
 
-  /// Resources, then one object per parameter; a tied head in the embedding's format shares its object.
+  /// Resources, then one object per parameter; a tied head in the embedding's format shares its
+  /// object.
   Status planObjects() {
     for (const SourceResource &resource : checkpoint_.resources) {
-      NINFER_ASSIGN_OR_RETURN(uint32_t index, plan_.addResource("text/" + resource.role, resource.bytes.size()));
+      NINFER_ASSIGN_OR_RETURN(uint32_t index,
+                              plan_.addResource("text/" + resource.role, resource.bytes.size()));
       resourceObjects_.push_back(index);
     }
     std::vector<Status> refused;
@@ -203,8 +210,8 @@ private:
       report.resources.emplace_back(resource.role, resource.bytes.size());
     for (size_t i = 0; i < jobs_.size(); ++i) {
       const TensorJob &job = jobs_[i];
-      report.tensors.push_back({job.object, job.tensor->name, job.tensor->typeName, job.shape, job.format,
-                                job.provenance, job.profile(), job.tensor->bytes,
+      report.tensors.push_back({job.object, job.tensor->name, job.tensor->typeName, job.shape,
+                                job.format, job.provenance, job.profile(), job.tensor->bytes,
                                 plan_.directory().objects[objectOfJob_[i]].bytes});
     }
     return report;
@@ -215,25 +222,28 @@ private:
     for (const TensorJob &job : jobs_)
       total += job.tensor->bytes;
     WriterOptions writerOptions;
-    writerOptions.existing = options_.force ? AtomicFile::Existing::Replace : AtomicFile::Existing::Refuse;
+    writerOptions.existing =
+        options_.force ? AtomicFile::Existing::Replace : AtomicFile::Existing::Refuse;
     std::optional<Progress> verify;
     writerOptions.onVerified = [&](uint64_t n) {
       if (!verify)
         verify.emplace("verify", plan_.payloadBytes(), options_.progress, Progress::Unit::Bytes);
       verify->add(n);
     };
-    NINFER_ASSIGN_OR_RETURN(ArtifactWriter writer,
-                            ArtifactWriter::create(options_.output, plan_, std::move(writerOptions)));
+    NINFER_ASSIGN_OR_RETURN(
+        ArtifactWriter writer,
+        ArtifactWriter::create(options_.output, plan_, std::move(writerOptions)));
     for (size_t i = 0; i < resourceObjects_.size(); ++i)
-      NINFER_RETURN_IF_ERROR(
-          writer.append(resourceObjects_[i], std::as_bytes(std::span(checkpoint_.resources[i].bytes))));
+      NINFER_RETURN_IF_ERROR(writer.append(
+          resourceObjects_[i], std::as_bytes(std::span(checkpoint_.resources[i].bytes))));
     {
       Progress progress("convert", total, options_.progress, Progress::Unit::Bytes);
       RowWork work{threads(), options_.cancelled, [&](uint64_t n) { progress.add(n); }};
       for (size_t i = 0; i < jobs_.size(); ++i) {
         const TensorJob &job = jobs_[i];
         progress.detail(job.object);
-        NINFER_ASSIGN_OR_RETURN(EncodedGeometry geometry, encodedGeometry(job.format, layoutOf(job.format), job.shape));
+        NINFER_ASSIGN_OR_RETURN(EncodedGeometry geometry,
+                                encodedGeometry(job.format, layoutOf(job.format), job.shape));
         // One encoded tensor at a time is the converter's memory.
         std::vector<std::byte> encoded(geometry.totalBytes);
         NINFER_RETURN_IF_ERROR(encodeTensor(job, geometry, work, encoded));
@@ -254,16 +264,17 @@ private:
 } // namespace
 
 size_t ConvertReport::count(Provenance provenance) const {
-  return static_cast<size_t>(std::count_if(tensors.begin(), tensors.end(), [&](const TensorReport &t) {
-    return t.provenance == provenance;
-  }));
+  return static_cast<size_t>(
+      std::count_if(tensors.begin(), tensors.end(),
+                    [&](const TensorReport &t) { return t.provenance == provenance; }));
 }
 
 Result<ConvertReport> convertCheckpoint(const ConvertOptions &options) {
   try {
     return Conversion(options).run();
   } catch (const std::bad_alloc &) {
-    return makeError(ErrorKind::OutOfMemory, "NB0322", options.source.string() + ": not enough memory to convert");
+    return makeError(ErrorKind::OutOfMemory, "NB0322",
+                     options.source.string() + ": not enough memory to convert");
   }
 }
 

@@ -1,5 +1,6 @@
-// The conversion from an opened checkpoint to a published .ninfer file: which object holds which parameter, in which
-// format, with which provenance; then tensor by tensor through the artifact writer.
+// The conversion from an opened checkpoint to a published .ninfer file: which object holds which
+// parameter, in which format, with which provenance; then tensor by tensor through the artifact
+// writer.
 #ifndef NINFER_CONVERT_CONVERTER_H
 #define NINFER_CONVERT_CONVERTER_H
 
@@ -33,9 +34,9 @@ struct ConvertOptions {
 };
 
 struct TensorReport {
-  std::string object;      ///< id in the artifact
-  std::string source;      ///< tensor name
-  std::string sourceType;  ///< "Q4_K"
+  std::string object;     ///< id in the artifact
+  std::string source;     ///< tensor name
+  std::string sourceType; ///< "Q4_K"
   std::vector<uint64_t> shape;
   Format format = Format::BF16;
   Provenance provenance = Provenance::Preserved;
@@ -47,7 +48,7 @@ struct TensorReport {
 struct ConvertReport {
   std::string sourceKind, modelName, recipe;
   DecoderConfig config;
-  std::vector<TensorReport> tensors; ///< payload order
+  std::vector<TensorReport> tensors;                       ///< payload order
   std::vector<std::pair<std::string, uint64_t>> resources; ///< role, bytes
   std::vector<std::string> notes;
   uint64_t payloadBytes = 0;
@@ -59,9 +60,10 @@ struct ConvertReport {
 };
 
 /// Runs the whole conversion. Nothing appears under the output name unless everything succeeded.
-/// Errors: those of openCheckpoint, planTensor, scanTensor, encodeTensor and ArtifactWriter; Usage (NB0905) when the
-/// output exists and may not be replaced or is one of the source files; Usage (NB0318) when the recipe names a layer the
-/// model does not have; OutOfMemory (NB0322); Interrupted (NB0321).
+/// Errors: those of openCheckpoint, planTensor, scanTensor, encodeTensor and ArtifactWriter; Usage
+/// (NB0905) when the output exists and may not be replaced or is one of the source files; Usage
+/// (NB0318) when the recipe names a layer the model does not have; OutOfMemory (NB0322);
+/// Interrupted (NB0321).
 Result<ConvertReport> convertCheckpoint(const ConvertOptions &options);
 
 } // namespace ninfer

@@ -8,14 +8,15 @@ namespace ninfer {
 namespace {
 
 /// Code values of the non-linear four-bit types.
-constexpr int8_t kNonLinear4[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+constexpr int8_t kNonLinear4[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                    1,    13,   25,  38,  53,  69,  89,  113};
 
 using Block = const uint8_t *;
 
 float half(Block p) { return decodeF16(loadLe16(p)); }
 
-// Codes of the 32-element blocks. Elements 0..15 are the low nibbles, 16..31 the high ones; the five-bit types keep
-// bit 4 of element j at bit j of a 32-bit word.
+// Codes of the 32-element blocks. Elements 0..15 are the low nibbles, 16..31 the high ones; the
+// five-bit types keep bit 4 of element j at bit j of a 32-bit word.
 
 void nibbles(Block q, int *out) {
   for (int j = 0; j < 16; ++j) {
@@ -76,8 +77,8 @@ void decodeWithMinimum(SourceType type, Block b, float *out) {
     out[j] = d * static_cast<float>(codes[j]) + m;
 }
 
-// 256-element blocks. Each is two halves of 128 or four quarters of 64; one byte plane serves several elements that lie
-// 32 apart, two or four bits each.
+// 256-element blocks. Each is two halves of 128 or four quarters of 64; one byte plane serves
+// several elements that lie 32 apart, two or four bits each.
 
 void decodeQ2K(Block b, float *out) {
   Block scales = b, q = b + 16;
@@ -85,7 +86,8 @@ void decodeQ2K(Block b, float *out) {
   for (int i = 0; i < 256; ++i) {
     uint8_t sc = scales[i / 16];
     int code = (q[(i / 128) * 32 + i % 32] >> (2 * ((i % 128) / 32))) & 3;
-    out[i] = d * static_cast<float>(sc & 15) * static_cast<float>(code) - dmin * static_cast<float>(sc >> 4);
+    out[i] = d * static_cast<float>(sc & 15) * static_cast<float>(code) -
+             dmin * static_cast<float>(sc >> 4);
   }
 }
 
@@ -106,7 +108,8 @@ void decodeQ3K(Block b, float *out) {
   }
 }
 
-/// Q4_K and Q5_K: eight sub-blocks with a six-bit scale and a six-bit minimum each, packed into 12 bytes.
+/// Q4_K and Q5_K: eight sub-blocks with a six-bit scale and a six-bit minimum each, packed into 12
+/// bytes.
 void scalesAndMinimums(Block b, float *scales, float *minimums) {
   float d = half(b), dmin = half(b + 2);
   Block p = b + 4;
@@ -157,7 +160,8 @@ void decodeIq4Xs(Block b, float *out) {
   Block lowBits = b + 4, q = b + 8;
   for (int i = 0; i < 256; ++i) {
     int g = i / 32;
-    int scale = ((lowBits[g / 2] >> (4 * (g % 2))) & 15) | static_cast<int>((highBits >> (2 * g)) & 3) << 4;
+    int scale =
+        ((lowBits[g / 2] >> (4 * (g % 2))) & 15) | static_cast<int>((highBits >> (2 * g)) & 3) << 4;
     int code = kNonLinear4[(q[g * 16 + i % 16] >> (4 * ((i % 32) / 16))) & 15];
     out[i] = d * static_cast<float>(scale - 32) * static_cast<float>(code);
   }
@@ -167,12 +171,18 @@ using BlockDecoder = void (*)(Block, float *);
 
 BlockDecoder largeBlockDecoder(SourceType type) {
   switch (type) {
-  case SourceType::Q2_K: return decodeQ2K;
-  case SourceType::Q3_K: return decodeQ3K;
-  case SourceType::Q4_K: return decodeQ4K;
-  case SourceType::Q5_K: return decodeQ5K;
-  case SourceType::Q6_K: return decodeQ6K;
-  default: return decodeIq4Xs;
+  case SourceType::Q2_K:
+    return decodeQ2K;
+  case SourceType::Q3_K:
+    return decodeQ3K;
+  case SourceType::Q4_K:
+    return decodeQ4K;
+  case SourceType::Q5_K:
+    return decodeQ5K;
+  case SourceType::Q6_K:
+    return decodeQ6K;
+  default:
+    return decodeIq4Xs;
   }
 }
 
@@ -209,8 +219,9 @@ void decodeSourceRow(SourceType type, std::span<const std::byte> row, std::span<
   }
 }
 
-std::optional<MoveFault> moveRowIntoW8(SourceType type, std::span<const std::byte> row, std::span<int8_t> codes,
-                                       std::span<uint16_t> scales, MoveKind &kind) {
+std::optional<MoveFault> moveRowIntoW8(SourceType type, std::span<const std::byte> row,
+                                       std::span<int8_t> codes, std::span<uint16_t> scales,
+                                       MoveKind &kind) {
   constexpr uint16_t kSign = 0x8000;
   auto p = reinterpret_cast<Block>(row.data());
   const SourceTypeInfo &info = sourceTypeInfo(type);
@@ -229,8 +240,9 @@ std::optional<MoveFault> moveRowIntoW8(SourceType type, std::span<const std::byt
     for (int j = 0; j < 32; ++j) {
       int code = d == 0 ? 0 : negate ? -block[j] : block[j];
       if (code < -127 || code > 127)
-        return MoveFault{i, "code " + std::to_string(block[j]) + " of element " + std::to_string(j) +
-                                " is outside -127..127",
+        return MoveFault{i,
+                         "code " + std::to_string(block[j]) + " of element " + std::to_string(j) +
+                             " is outside -127..127",
                          false};
       if (code != block[j])
         kind = MoveKind::SameValues;

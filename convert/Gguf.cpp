@@ -29,7 +29,19 @@ Error bad(const std::string &fileName, const std::string &text) {
 }
 
 enum ValueType : uint32_t {
-  TUint8, TInt8, TUint16, TInt16, TUint32, TInt32, TFloat32, TBool, TString, TArray, TUint64, TInt64, TFloat64,
+  TUint8,
+  TInt8,
+  TUint16,
+  TInt16,
+  TUint32,
+  TInt32,
+  TFloat32,
+  TBool,
+  TString,
+  TArray,
+  TUint64,
+  TInt64,
+  TFloat64,
   TCount
 };
 
@@ -43,10 +55,11 @@ struct GgmlType {
   SourceType type;
 };
 constexpr GgmlType kGgmlTypes[] = {
-    {0, SourceType::F32},   {1, SourceType::F16},   {30, SourceType::BF16},   {8, SourceType::Q8_0},
-    {2, SourceType::Q4_0},  {6, SourceType::Q5_0},  {20, SourceType::IQ4_NL}, {3, SourceType::Q4_1},
-    {7, SourceType::Q5_1},  {10, SourceType::Q2_K}, {11, SourceType::Q3_K},   {12, SourceType::Q4_K},
-    {13, SourceType::Q5_K}, {14, SourceType::Q6_K}, {23, SourceType::IQ4_XS},
+    {0, SourceType::F32},     {1, SourceType::F16},   {30, SourceType::BF16},
+    {8, SourceType::Q8_0},    {2, SourceType::Q4_0},  {6, SourceType::Q5_0},
+    {20, SourceType::IQ4_NL}, {3, SourceType::Q4_1},  {7, SourceType::Q5_1},
+    {10, SourceType::Q2_K},   {11, SourceType::Q3_K}, {12, SourceType::Q4_K},
+    {13, SourceType::Q5_K},   {14, SourceType::Q6_K}, {23, SourceType::IQ4_XS},
 };
 
 /// Sequential reads with a window, so that the header is never mapped and never read twice.
@@ -86,8 +99,8 @@ public:
   Result<std::string> text(const char *what, uint64_t limit) {
     NINFER_ASSIGN_OR_RETURN(uint64_t length, integer<uint64_t>(what));
     if (length > limit || length > remaining())
-      return bad(file_.name(), std::string(what) + " at byte " + std::to_string(position_) + " has " +
-                                   std::to_string(length) + " bytes, at most " +
+      return bad(file_.name(), std::string(what) + " at byte " + std::to_string(position_) +
+                                   " has " + std::to_string(length) + " bytes, at most " +
                                    std::to_string(std::min(limit, remaining())) + " are possible");
     std::string out(length, '\0');
     NINFER_RETURN_IF_ERROR(bytes(out.data(), length, what));
@@ -186,14 +199,22 @@ private:
 
   Status readScalar(const std::string &key, uint32_t type, GgufValue &value) {
     switch (type) {
-    case TUint8: return readUnsigned<uint8_t>(value);
-    case TUint16: return readUnsigned<uint16_t>(value);
-    case TUint32: return readUnsigned<uint32_t>(value);
-    case TUint64: return readUnsigned<uint64_t>(value);
-    case TInt8: return readSigned<int8_t>(value);
-    case TInt16: return readSigned<int16_t>(value);
-    case TInt32: return readSigned<int32_t>(value);
-    case TInt64: return readSigned<int64_t>(value);
+    case TUint8:
+      return readUnsigned<uint8_t>(value);
+    case TUint16:
+      return readUnsigned<uint16_t>(value);
+    case TUint32:
+      return readUnsigned<uint32_t>(value);
+    case TUint64:
+      return readUnsigned<uint64_t>(value);
+    case TInt8:
+      return readSigned<int8_t>(value);
+    case TInt16:
+      return readSigned<int16_t>(value);
+    case TInt32:
+      return readSigned<int32_t>(value);
+    case TInt64:
+      return readSigned<int64_t>(value);
     case TFloat32: {
       NINFER_ASSIGN_OR_RETURN(uint32_t raw, in_.integer<uint32_t>("a metadata value"));
       value.kind = GgufValue::Kind::Float;

@@ -1,5 +1,6 @@
-// Reader of GGUF version 3, little-endian: metadata and tensor directory, no tensor data. Every count, length and
-// offset is bounded before anything is allocated. Source: the GGUF specification; limits: docs/convert.md.
+// Reader of GGUF version 3, little-endian: metadata and tensor directory, no tensor data. Every
+// count, length and offset is bounded before anything is allocated. Source: the GGUF specification;
+// limits: docs/convert.md.
 #ifndef NINFER_CONVERT_GGUF_H
 #define NINFER_CONVERT_GGUF_H
 
@@ -27,23 +28,25 @@ struct GgufValue {
 
 struct GgufFile {
   std::map<std::string, GgufValue> metadata;
-  std::vector<SourceTensor> tensors; ///< offsets from the start of the file; SourceTensor::file is 0
+  std::vector<SourceTensor>
+      tensors; ///< offsets from the start of the file; SourceTensor::file is 0
 
   const GgufValue *find(const std::string &key) const;
-  /// Typed access; empty result when the key is absent, BadFile (NB0313) when its type or range is wrong.
+  /// Typed access; empty result when the key is absent, BadFile (NB0313) when its type or range is
+  /// wrong.
   Result<std::optional<uint64_t>> unsignedAt(const std::string &key) const;
   Result<std::optional<double>> numberAt(const std::string &key) const;
   Result<std::optional<bool>> boolAt(const std::string &key) const;
   Result<std::optional<std::string>> textAt(const std::string &key) const; ///< valid UTF-8
-  std::string fileName; ///< for messages
+  std::string fileName;                                                    ///< for messages
 };
 
 /// Longest metadata and tensor directory accepted, in bytes, and the most array elements in it.
 inline constexpr uint64_t kMaxGgufHeader = 128u << 20;
 inline constexpr uint64_t kMaxGgufElements = 1u << 24;
 
-/// Errors: BadFile (NB0313) for a broken file, Unsupported (NB0315) for another version, byte order, or a tensor
-/// type outside the supported list.
+/// Errors: BadFile (NB0313) for a broken file, Unsupported (NB0315) for another version, byte
+/// order, or a tensor type outside the supported list.
 Result<GgufFile> readGguf(const SourceFile &file);
 
 } // namespace ninfer

@@ -24,10 +24,12 @@ public:
 
   std::string key(const char *name) const { return prefix_ + name; }
 
-  Status integer(const std::string &key, int64_t &out, std::optional<int64_t> fallback = std::nullopt) const {
+  Status integer(const std::string &key, int64_t &out,
+                 std::optional<int64_t> fallback = std::nullopt) const {
     NINFER_ASSIGN_OR_RETURN(std::optional<uint64_t> value, gguf_.unsignedAt(key));
     if (!value && !fallback)
-      return makeError(ErrorKind::BadFile, kCode, gguf_.fileName + ": metadata '" + key + "' is missing");
+      return makeError(ErrorKind::BadFile, kCode,
+                       gguf_.fileName + ": metadata '" + key + "' is missing");
     if (value && (*value == 0 || *value > static_cast<uint64_t>(kMaxDimension)))
       return makeError(ErrorKind::BadFile, kCode,
                        gguf_.fileName + ": metadata '" + key + "' must be in 1.." +
@@ -36,10 +38,12 @@ public:
     return Status();
   }
 
-  Status number(const std::string &key, double &out, std::optional<double> fallback = std::nullopt) const {
+  Status number(const std::string &key, double &out,
+                std::optional<double> fallback = std::nullopt) const {
     NINFER_ASSIGN_OR_RETURN(std::optional<double> value, gguf_.numberAt(key));
     if (!value && !fallback)
-      return makeError(ErrorKind::BadFile, kCode, gguf_.fileName + ": metadata '" + key + "' is missing");
+      return makeError(ErrorKind::BadFile, kCode,
+                       gguf_.fileName + ": metadata '" + key + "' is missing");
     out = value ? *value : *fallback;
     return Status();
   }
@@ -67,7 +71,8 @@ Status readDimensions(const GgufFile &gguf, const MetadataReader &in, DecoderCon
   NINFER_RETURN_IF_ERROR(in.integer(in.key("rope.dimension_count"), rotary, c.headDim));
   if (rotary != c.headDim)
     return unsupported(gguf, "rope.dimension_count " + std::to_string(rotary) + " of a head of " +
-                                 std::to_string(c.headDim) + ": only a full rotary head is supported");
+                                 std::to_string(c.headDim) +
+                                 ": only a full rotary head is supported");
   const SourceTensor *embedding = nullptr;
   for (const SourceTensor &t : gguf.tensors) {
     if (t.name == "token_embd.weight")
@@ -75,7 +80,8 @@ Status readDimensions(const GgufFile &gguf, const MetadataReader &in, DecoderCon
     if (t.name == "output.weight")
       c.tieWordEmbeddings = false;
   }
-  if (!embedding || embedding->shape.size() != 2 || embedding->shape[0] > static_cast<uint64_t>(kMaxDimension))
+  if (!embedding || embedding->shape.size() != 2 ||
+      embedding->shape[0] > static_cast<uint64_t>(kMaxDimension))
     return makeError(ErrorKind::BadFile, kCode,
                      gguf.fileName + ": tensor 'token_embd.weight' of rank 2 is missing");
   NINFER_RETURN_IF_ERROR(
@@ -84,7 +90,8 @@ Status readDimensions(const GgufFile &gguf, const MetadataReader &in, DecoderCon
 }
 
 Status readScaling(const GgufFile &gguf, const MetadataReader &in, DecoderConfig &c) {
-  NINFER_ASSIGN_OR_RETURN(std::optional<std::string> type, gguf.textAt(in.key("rope.scaling.type")));
+  NINFER_ASSIGN_OR_RETURN(std::optional<std::string> type,
+                          gguf.textAt(in.key("rope.scaling.type")));
   if (!type || *type == "none")
     return Status();
   if (*type == "linear") {
@@ -96,7 +103,8 @@ Status readScaling(const GgufFile &gguf, const MetadataReader &in, DecoderConfig
   return status;
 }
 
-Status readDivisors(const GgufFile &gguf, const SourceFile &file, const MetadataReader &in, DecoderConfig &c) {
+Status readDivisors(const GgufFile &gguf, const SourceFile &file, const MetadataReader &in,
+                    DecoderConfig &c) {
   const SourceTensor *table = nullptr;
   for (const SourceTensor &t : gguf.tensors)
     if (t.name == "rope_freqs.weight")
@@ -108,8 +116,9 @@ Status readDivisors(const GgufFile &gguf, const SourceFile &file, const Metadata
   auto pairs = static_cast<uint64_t>(c.headDim / 2);
   if (table->type != SourceType::F32 || table->shape != std::vector<uint64_t>{pairs})
     return makeError(ErrorKind::BadFile, kCode,
-                     gguf.fileName + ": tensor 'rope_freqs.weight' must be F32 [" + std::to_string(pairs) +
-                         "], got " + table->typeName + " " + shapeText(table->shape));
+                     gguf.fileName + ": tensor 'rope_freqs.weight' must be F32 [" +
+                         std::to_string(pairs) + "], got " + table->typeName + " " +
+                         shapeText(table->shape));
   std::vector<std::byte> raw(table->bytes);
   NINFER_RETURN_IF_ERROR(file.read(table->offset, raw));
   std::vector<float> divisors(pairs);
@@ -121,7 +130,8 @@ Status readDivisors(const GgufFile &gguf, const SourceFile &file, const Metadata
   if (given && *given <= static_cast<uint64_t>(kMaxDimension))
     original = static_cast<int64_t>(*given);
   if (!matchLlama3Divisors(divisors, original, c))
-    return unsupported(gguf, "tensor 'rope_freqs.weight' is no llama3 scaling with band limits 1 and 4");
+    return unsupported(gguf,
+                       "tensor 'rope_freqs.weight' is no llama3 scaling with band limits 1 and 4");
   return Status();
 }
 
@@ -140,7 +150,8 @@ bool matchLlama3Divisors(const std::vector<float> &divisors, std::optional<int64
   scaled.ropeFactor = 1.0;
   for (float d : divisors)
     scaled.ropeFactor = std::max(scaled.ropeFactor, static_cast<double>(d));
-  std::vector<double> before = plain.ropeInverseFrequencies(), after = scaled.ropeInverseFrequencies();
+  std::vector<double> before = plain.ropeInverseFrequencies(),
+                      after = scaled.ropeInverseFrequencies();
   if (divisors.size() != before.size() || !std::isfinite(scaled.ropeFactor))
     return false;
   for (size_t i = 0; i < divisors.size(); ++i) {
@@ -153,7 +164,8 @@ bool matchLlama3Divisors(const std::vector<float> &divisors, std::optional<int64
 }
 
 Result<DecoderConfig> configFromGguf(const GgufFile &gguf, const SourceFile &file) {
-  NINFER_ASSIGN_OR_RETURN(std::optional<std::string> architecture, gguf.textAt("general.architecture"));
+  NINFER_ASSIGN_OR_RETURN(std::optional<std::string> architecture,
+                          gguf.textAt("general.architecture"));
   DecoderConfig c;
   if (architecture == "llama") {
     c.architecture = "LlamaForCausalLM";
@@ -161,20 +173,25 @@ Result<DecoderConfig> configFromGguf(const GgufFile &gguf, const SourceFile &fil
     c.architecture = "Qwen3ForCausalLM";
     c.qkNorm = true;
   } else {
-    Status status(unsupported(gguf, "unsupported architecture '" + architecture.value_or("") + "'"));
-    status.note("supported general.architecture: llama (LlamaForCausalLM), qwen3 (Qwen3ForCausalLM)");
+    Status status(
+        unsupported(gguf, "unsupported architecture '" + architecture.value_or("") + "'"));
+    status.note(
+        "supported general.architecture: llama (LlamaForCausalLM), qwen3 (Qwen3ForCausalLM)");
     return status;
   }
   NINFER_ASSIGN_OR_RETURN(std::optional<uint64_t> shards, gguf.unsignedAt("split.count"));
   if (shards && *shards > 1) {
-    Status status(unsupported(gguf, "this is one of " + std::to_string(*shards) + " parts of a split GGUF"));
+    Status status(
+        unsupported(gguf, "this is one of " + std::to_string(*shards) + " parts of a split GGUF"));
     status.help("merge the parts into one file first (llama-gguf-split --merge)");
     return status;
   }
   MetadataReader in(gguf, *architecture);
-  NINFER_ASSIGN_OR_RETURN(std::optional<uint64_t> expertCount, gguf.unsignedAt(in.key("expert_count")));
+  NINFER_ASSIGN_OR_RETURN(std::optional<uint64_t> expertCount,
+                          gguf.unsignedAt(in.key("expert_count")));
   if (expertCount.value_or(0) > 0)
-    return unsupported(gguf, "expert_count " + std::to_string(*expertCount) + ": only dense models are supported");
+    return unsupported(gguf, "expert_count " + std::to_string(*expertCount) +
+                                 ": only dense models are supported");
   c.tieWordEmbeddings = true; // unless output.weight is present
   NINFER_RETURN_IF_ERROR(readDimensions(gguf, in, c));
   NINFER_RETURN_IF_ERROR(in.number(in.key("rope.freq_base"), c.ropeTheta, 10000.0));

@@ -1,5 +1,6 @@
-// GGUF tokenizer metadata -> tokenizer.json, tokenizer_config.json, chat_template.jinja, generation_config.json.
-// Token types, pre-tokenizer names and their splits: docs/convert.md, "Tokenizer from GGUF metadata".
+// GGUF tokenizer metadata -> tokenizer.json, tokenizer_config.json, chat_template.jinja,
+// generation_config.json. Token types, pre-tokenizer names and their splits: docs/convert.md,
+// "Tokenizer from GGUF metadata".
 #include "convert/TokenizerFiles.h"
 
 #include "support/Utf8.h"
@@ -30,38 +31,56 @@ struct PreTokenizer {
   Split split;
 };
 constexpr PreTokenizer kPreTokenizers[] = {
-    {"gpt-2", Split::Gpt2},      {"smollm", Split::SmolLm},   {"starcoder", Split::SmolLm},
-    {"refact", Split::SmolLm},   {"llama-bpe", Split::Llama3}, {"llama3", Split::Llama3},
-    {"llama-v3", Split::Llama3}, {"qwen2", Split::Qwen2},     {"deepseek-r1-qwen", Split::Qwen2},
+    {"gpt-2", Split::Gpt2},
+    {"smollm", Split::SmolLm},
+    {"starcoder", Split::SmolLm},
+    {"refact", Split::SmolLm},
+    {"llama-bpe", Split::Llama3},
+    {"llama3", Split::Llama3},
+    {"llama-v3", Split::Llama3},
+    {"qwen2", Split::Qwen2},
+    {"deepseek-r1-qwen", Split::Qwen2},
     {"default", Split::GgmlDefault},
 };
 
-/// Control tokens that end a turn or a text in the families served, whatever the metadata names as eos.
-const char *const kEndTexts[] = {"<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|endoftext|>", "<|end_of_text|>"};
+/// Control tokens that end a turn or a text in the families served, whatever the metadata names as
+/// eos.
+const char *const kEndTexts[] = {"<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|endoftext|>",
+                                 "<|end_of_text|>"};
 
 Json splitStep(const char *expression) {
-  return Json{{"type", "Split"}, {"pattern", {{"Regex", expression}}}, {"behavior", "Isolated"}, {"invert", false}};
+  return Json{{"type", "Split"},
+              {"pattern", {{"Regex", expression}}},
+              {"behavior", "Isolated"},
+              {"invert", false}};
 }
 
 Json byteLevel(bool useRegex) {
-  return Json{{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", useRegex}};
+  return Json{{"type", "ByteLevel"},
+              {"add_prefix_space", false},
+              {"trim_offsets", true},
+              {"use_regex", useRegex}};
 }
 
-Json sequence(Json steps) { return Json{{"type", "Sequence"}, {"pretokenizers", std::move(steps)}}; }
+Json sequence(Json steps) {
+  return Json{{"type", "Sequence"}, {"pretokenizers", std::move(steps)}};
+}
 
 Json preTokenizerJson(Split split) {
   switch (split) {
   case Split::Gpt2:
     return byteLevel(true);
   case Split::SmolLm:
-    return sequence(Json::array({Json{{"type", "Digits"}, {"individual_digits", true}}, byteLevel(true)}));
+    return sequence(
+        Json::array({Json{{"type", "Digits"}, {"individual_digits", true}}, byteLevel(true)}));
   case Split::Llama3:
     return sequence(Json::array({splitStep(kLlama3Words), byteLevel(false)}));
   case Split::Qwen2:
     return sequence(Json::array({splitStep(kQwen2Words), byteLevel(false)}));
   case Split::GgmlDefault:
-    return sequence(Json::array({splitStep(R"([\p{P}\$\+<=>\^~\|]+)"), splitStep(kGpt2Words), splitStep(R"(\p{N}+)"),
-                                 splitStep("[0-9][0-9][0-9]"), byteLevel(false)}));
+    return sequence(
+        Json::array({splitStep(R"([\p{P}\$\+<=>\^~\|]+)"), splitStep(kGpt2Words),
+                     splitStep(R"(\p{N}+)"), splitStep("[0-9][0-9][0-9]"), byteLevel(false)}));
   }
   return nullptr;
 }
@@ -77,7 +96,8 @@ public:
     std::vector<SourceResource> out;
     out.push_back({kTokenizerRole, tokenizerJson()});
     out.push_back({kTokenizerConfigRole, tokenizerConfigJson().dump(1)});
-    NINFER_ASSIGN_OR_RETURN(std::optional<std::string> chat, gguf_.textAt("tokenizer.chat_template"));
+    NINFER_ASSIGN_OR_RETURN(std::optional<std::string> chat,
+                            gguf_.textAt("tokenizer.chat_template"));
     if (chat && !chat->empty())
       out.push_back({kChatTemplateRole, std::move(*chat)});
     out.push_back({kGenerationConfigRole, generationConfigJson().dump(1)});
@@ -117,8 +137,8 @@ private:
       return bad(std::to_string(tokens->strings.size()) + " tokens, the embedding has " +
                  std::to_string(decoder_.vocabSize) + " rows");
     if (types && types->numbers.size() != tokens->strings.size())
-      return bad("tokenizer.ggml.token_type has " + std::to_string(types->numbers.size()) + " entries for " +
-                 std::to_string(tokens->strings.size()) + " tokens");
+      return bad("tokenizer.ggml.token_type has " + std::to_string(types->numbers.size()) +
+                 " entries for " + std::to_string(tokens->strings.size()) + " tokens");
     tokens_ = &tokens->strings;
     types_.assign(tokens_->size(), Normal);
     for (size_t i = 0; types && i < types_.size(); ++i) {
@@ -136,8 +156,8 @@ private:
       if (text.empty() || !isValidUtf8(text))
         return bad("token " + std::to_string(i) + " is empty or not UTF-8");
       if (auto [it, inserted] = ids_.emplace(text, i); !inserted)
-        return bad("tokens " + std::to_string(it->second) + " and " + std::to_string(i) + " are equal: " +
-                   Json(text).dump());
+        return bad("tokens " + std::to_string(it->second) + " and " + std::to_string(i) +
+                   " are equal: " + Json(text).dump());
     }
     return Status();
   }
@@ -157,15 +177,18 @@ private:
       for (const std::string &part : {left, right, left + right})
         if (!ids_.count(part))
           return bad("merge " + std::to_string(i) + ": " +
-                     Json(part).dump(-1, ' ', false, Json::error_handler_t::replace) + " is no token");
+                     Json(part).dump(-1, ' ', false, Json::error_handler_t::replace) +
+                     " is no token");
     }
     return Status();
   }
 
   Status readId(const char *key, std::optional<size_t> &out) {
-    NINFER_ASSIGN_OR_RETURN(std::optional<uint64_t> id, gguf_.unsignedAt(std::string("tokenizer.ggml.") + key));
+    NINFER_ASSIGN_OR_RETURN(std::optional<uint64_t> id,
+                            gguf_.unsignedAt(std::string("tokenizer.ggml.") + key));
     if (id && *id >= used_)
-      return bad(std::string("tokenizer.ggml.") + key + " " + std::to_string(*id) + " names no token");
+      return bad(std::string("tokenizer.ggml.") + key + " " + std::to_string(*id) +
+                 " names no token");
     if (id)
       out = *id;
     return Status();
@@ -178,9 +201,12 @@ private:
     NINFER_RETURN_IF_ERROR(readId("eom_token_id", eom_));
     NINFER_RETURN_IF_ERROR(readId("unknown_token_id", unknown_));
     NINFER_RETURN_IF_ERROR(readId("padding_token_id", padding_));
-    NINFER_ASSIGN_OR_RETURN(std::optional<bool> addBos, gguf_.boolAt("tokenizer.ggml.add_bos_token"));
-    NINFER_ASSIGN_OR_RETURN(std::optional<bool> addEos, gguf_.boolAt("tokenizer.ggml.add_eos_token"));
-    NINFER_ASSIGN_OR_RETURN(std::optional<bool> prefix, gguf_.boolAt("tokenizer.ggml.add_space_prefix"));
+    NINFER_ASSIGN_OR_RETURN(std::optional<bool> addBos,
+                            gguf_.boolAt("tokenizer.ggml.add_bos_token"));
+    NINFER_ASSIGN_OR_RETURN(std::optional<bool> addEos,
+                            gguf_.boolAt("tokenizer.ggml.add_eos_token"));
+    NINFER_ASSIGN_OR_RETURN(std::optional<bool> prefix,
+                            gguf_.boolAt("tokenizer.ggml.add_space_prefix"));
     if (prefix.value_or(false))
       return unsupported("tokenizer.ggml.add_space_prefix is true", "supported: false or absent");
     // Llama 3 files older than the key rely on this default.
@@ -230,7 +256,8 @@ private:
     Json special = Json::object();
     auto token = [&](size_t id, int typeId) {
       const std::string &text = (*tokens_)[id];
-      special[text] = Json{{"id", text}, {"ids", Json::array({id})}, {"tokens", Json::array({text})}};
+      special[text] =
+          Json{{"id", text}, {"ids", Json::array({id})}, {"tokens", Json::array({text})}};
       return Json{{"SpecialToken", {{"id", text}, {"type_id", typeId}}}};
     };
     auto piece = [&](const char *id, int typeId, Json &out) {
@@ -244,7 +271,10 @@ private:
     piece("A", 0, single);
     piece("A", 0, pair);
     piece("B", 1, pair);
-    return Json{{"type", "TemplateProcessing"}, {"single", single}, {"pair", pair}, {"special_tokens", special}};
+    return Json{{"type", "TemplateProcessing"},
+                {"single", single},
+                {"pair", pair},
+                {"special_tokens", special}};
   }
 
   Json tokenizerConfigJson() const {
@@ -307,7 +337,8 @@ std::string listPreTokenizers() {
   return out;
 }
 
-Result<std::vector<SourceResource>> tokenizerFilesOfGguf(const GgufFile &gguf, const DecoderConfig &decoder) {
+Result<std::vector<SourceResource>> tokenizerFilesOfGguf(const GgufFile &gguf,
+                                                         const DecoderConfig &decoder) {
   return Builder(gguf, decoder).run();
 }
 

@@ -17,10 +17,23 @@ Error unsupported(const std::string &fileName, const std::string &text) {
 
 /// Members that have no effect on inference of these two architectures.
 const std::set<std::string> &neutralMembers() {
-  static const std::set<std::string> names = {
-      "_attn_implementation", "_name_or_path", "attention_dropout", "bos_token_id", "dtype", "eos_token_id",
-      "initializer_range", "is_llama_config", "max_window_layers", "model_type", "pad_token_id", "pretraining_tp",
-      "torch_dtype", "transformers.js_config", "transformers_version", "unk_token_id", "use_cache"};
+  static const std::set<std::string> names = {"_attn_implementation",
+                                              "_name_or_path",
+                                              "attention_dropout",
+                                              "bos_token_id",
+                                              "dtype",
+                                              "eos_token_id",
+                                              "initializer_range",
+                                              "is_llama_config",
+                                              "max_window_layers",
+                                              "model_type",
+                                              "pad_token_id",
+                                              "pretraining_tp",
+                                              "torch_dtype",
+                                              "transformers.js_config",
+                                              "transformers_version",
+                                              "unk_token_id",
+                                              "use_cache"};
   return names;
 }
 
@@ -74,13 +87,18 @@ private:
 
   /// Fields that change the mathematics.
   Status refusals() {
-    NINFER_RETURN_IF_ERROR(refuseUnless("attention_bias", false, "biases of attention are not supported"));
+    NINFER_RETURN_IF_ERROR(
+        refuseUnless("attention_bias", false, "biases of attention are not supported"));
     NINFER_RETURN_IF_ERROR(refuseUnless("mlp_bias", false, "biases of the mlp are not supported"));
-    NINFER_RETURN_IF_ERROR(refuseUnless("hidden_act", "silu", "the only supported activation is \"silu\""));
-    NINFER_RETURN_IF_ERROR(refuseUnless("partial_rotary_factor", 1.0, "only a full rotary head is supported"));
-    NINFER_RETURN_IF_ERROR(refuseUnless("rope_interleaved", false, "only split-half rotary pairs are supported"));
+    NINFER_RETURN_IF_ERROR(
+        refuseUnless("hidden_act", "silu", "the only supported activation is \"silu\""));
+    NINFER_RETURN_IF_ERROR(
+        refuseUnless("partial_rotary_factor", 1.0, "only a full rotary head is supported"));
+    NINFER_RETURN_IF_ERROR(
+        refuseUnless("rope_interleaved", false, "only split-half rotary pairs are supported"));
     if (find("quantization_config"))
-      return unsupported(file_, "quantization_config is present: quantised safetensors are not supported");
+      return unsupported(file_,
+                         "quantization_config is present: quantised safetensors are not supported");
     const Json *sliding = find("use_sliding_window");
     const Json *window = find("sliding_window");
     // Llama configs carry no use_sliding_window; there a window alone would be in effect.
@@ -130,17 +148,20 @@ private:
     NINFER_RETURN_IF_ERROR(integer("intermediate_size", out_.intermediateSize));
     // The defaults of the two Hugging Face config classes.
     bool qwen3 = out_.qkNorm;
-    NINFER_RETURN_IF_ERROR(integer("max_position_embeddings", out_.maxPositions, qwen3 ? 32768 : 2048));
+    NINFER_RETURN_IF_ERROR(
+        integer("max_position_embeddings", out_.maxPositions, qwen3 ? 32768 : 2048));
     if (!qwen3 && !find("head_dim") && out_.hiddenSize % out_.numHeads != 0)
       return makeError(ErrorKind::BadFile, kCode,
-                       where("hidden_size") + " is no multiple of num_attention_heads and head_dim is missing");
+                       where("hidden_size") +
+                           " is no multiple of num_attention_heads and head_dim is missing");
     NINFER_RETURN_IF_ERROR(
         integer("head_dim", out_.headDim, qwen3 ? 128 : out_.hiddenSize / out_.numHeads));
     seen_.insert("rms_norm_eps");
     NINFER_RETURN_IF_ERROR(number(config_, "rms_norm_eps", out_.rmsNormEps, 1e-6));
     if (const Json *tie = find("tie_word_embeddings")) {
       if (!tie->is_boolean())
-        return makeError(ErrorKind::BadFile, kCode, where("tie_word_embeddings") + " must be true or false");
+        return makeError(ErrorKind::BadFile, kCode,
+                         where("tie_word_embeddings") + " must be true or false");
       out_.tieWordEmbeddings = tie->get<bool>();
     }
     return Status();
@@ -156,7 +177,8 @@ private:
                        file_ + ": rope_parameters and rope_theta/rope_scaling are both present");
     if (parameters && !parameters->is_object())
       return makeError(ErrorKind::BadFile, kCode, where("rope_parameters") + " must be an object");
-    NINFER_RETURN_IF_ERROR(number(parameters ? *parameters : config_, "rope_theta", out_.ropeTheta, 10000.0));
+    NINFER_RETURN_IF_ERROR(
+        number(parameters ? *parameters : config_, "rope_theta", out_.ropeTheta, 10000.0));
     if (const Json *source = parameters ? parameters : scaling)
       return this->scaling(*source);
     return Status();
@@ -166,9 +188,10 @@ private:
     if (!s.is_object())
       return makeError(ErrorKind::BadFile, kCode, where("rope_scaling") + " must be an object");
     const char *typeMember = s.contains("rope_type") ? "rope_type" : "type";
-    std::string type = s.contains(typeMember) ? (s[typeMember].is_string() ? s[typeMember].get<std::string>()
-                                                                           : jsonExcerpt(s[typeMember]))
-                                              : "default";
+    std::string type = s.contains(typeMember)
+                           ? (s[typeMember].is_string() ? s[typeMember].get<std::string>()
+                                                        : jsonExcerpt(s[typeMember]))
+                           : "default";
     if (type == "default")
       return Status();
     if (type == "linear") {

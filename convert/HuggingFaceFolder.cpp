@@ -25,7 +25,8 @@ bool liesUnder(const fs::path &path, const fs::path &root) {
   return end == root.end();
 }
 
-/// JSON text with anything that is not printable ASCII made visible, so that a hostile name cannot forge a message.
+/// JSON text with anything that is not printable ASCII made visible, so that a hostile name cannot
+/// forge a message.
 std::string visible(const std::string &name) {
   return Json(name).dump(-1, ' ', true, Json::error_handler_t::replace);
 }
@@ -58,7 +59,8 @@ Result<ModelFolder> ModelFolder::open(const fs::path &path) {
   out.allowed_ = out.folder_;
   // Hub cache: <cache>/models--org--name/snapshots/<revision>/file -> ../../blobs/<digest>.
   fs::path snapshots = out.folder_.parent_path();
-  if (snapshots.filename() == "snapshots" && snapshots.parent_path().filename().string().rfind("models--", 0) == 0)
+  if (snapshots.filename() == "snapshots" &&
+      snapshots.parent_path().filename().string().rfind("models--", 0) == 0)
     out.allowed_ = snapshots.parent_path();
   return out;
 }
@@ -75,13 +77,15 @@ Result<fs::path> ModelFolder::resolve(const std::string &name) const {
   fs::path real = fs::canonical(folder_ / name, error);
   if (error)
     return makeError(ErrorKind::BadFile, "NB0310",
-                     (folder_ / name).string() + ": " + (contains(name) ? "broken link" : "no such file"));
+                     (folder_ / name).string() + ": " +
+                         (contains(name) ? "broken link" : "no such file"));
   if (!liesUnder(real, allowed_))
     return badIndex((folder_ / name).string() + ": the link leads outside " + allowed_.string());
   return real;
 }
 
-Result<std::map<std::string, std::string>> parseShardIndex(std::string_view text, const std::string &fileName) {
+Result<std::map<std::string, std::string>> parseShardIndex(std::string_view text,
+                                                           const std::string &fileName) {
   NINFER_ASSIGN_OR_RETURN(Json index, parseStrictJson(text, fileName, "NB0312"));
   NINFER_RETURN_IF_ERROR(jsonMembers(index, {"weight_map"}, {"metadata"}, fileName, "NB0312"));
   const Json &map = index["weight_map"];
@@ -90,12 +94,12 @@ Result<std::map<std::string, std::string>> parseShardIndex(std::string_view text
   std::map<std::string, std::string> out;
   for (const auto &item : map.items()) {
     if (!item.value().is_string())
-      return badIndex(fileName + ": the file of tensor " + visible(item.key()) + " must be a string, got " +
-                      jsonExcerpt(item.value()));
+      return badIndex(fileName + ": the file of tensor " + visible(item.key()) +
+                      " must be a string, got " + jsonExcerpt(item.value()));
     std::string name = item.value().get<std::string>();
     if (std::optional<std::string> reason = unsafeNameReason(name))
-      return badIndex(fileName + ": unsafe file name " + visible(name) + " of tensor " + visible(item.key()) + ": " +
-                      *reason);
+      return badIndex(fileName + ": unsafe file name " + visible(name) + " of tensor " +
+                      visible(item.key()) + ": " + *reason);
     out.emplace(item.key(), std::move(name));
   }
   return out;
@@ -116,7 +120,8 @@ Status addFile(const ModelFolder &folder, const std::string &name, SourceTensors
   return Status();
 }
 
-/// Opens every shard the index names. A tensor must lie in exactly the file the index says, and no other may exist.
+/// Opens every shard the index names. A tensor must lie in exactly the file the index says, and no
+/// other may exist.
 Status addShards(const ModelFolder &folder, const std::string &indexName, SourceTensors &out) {
   NINFER_ASSIGN_OR_RETURN(fs::path real, folder.resolve(indexName));
   NINFER_ASSIGN_OR_RETURN(std::string text, readFile(real, kMaxJsonBytes));
@@ -137,8 +142,8 @@ Status addShards(const ModelFolder &folder, const std::string &indexName, Source
     if (it->second.empty())
       return badIndex(indexName + ": tensor " + visible(t.name) + " occurs twice");
     if (it->second != file)
-      return badIndex(indexName + ": tensor " + visible(t.name) + " is listed in " + it->second + " but lies in " +
-                      file);
+      return badIndex(indexName + ": tensor " + visible(t.name) + " is listed in " + it->second +
+                      " but lies in " + file);
     it->second.clear(); // seen
   }
   for (const auto &[tensor, file] : weightMap)
@@ -154,7 +159,8 @@ Result<std::string> chooseWeights(const ModelFolder &folder) {
                     " exist; give the path of the one that is meant");
   if (!single && !index) {
     Status status(makeError(ErrorKind::BadFile, "NB0310",
-                            folder.path().string() + ": neither " + kSingleName + " nor " + kIndexName + " exists"));
+                            folder.path().string() + ": neither " + kSingleName + " nor " +
+                                kIndexName + " exists"));
     status.help("give a model folder, a .safetensors file, or a .gguf file");
     return status;
   }
@@ -193,7 +199,8 @@ Result<Checkpoint> openHuggingFace(const fs::path &path, const std::string &weig
     NINFER_ASSIGN_OR_RETURN(name, chooseWeights(folder));
   }
   bool isIndex = fs::path(name).extension() == ".json";
-  NINFER_RETURN_IF_ERROR(isIndex ? addShards(folder, name, out.tensors) : addFile(folder, name, out.tensors));
+  NINFER_RETURN_IF_ERROR(isIndex ? addShards(folder, name, out.tensors)
+                                 : addFile(folder, name, out.tensors));
   NINFER_RETURN_IF_ERROR(bindParameters(out, name));
   if (options.tokenizer) {
     NINFER_ASSIGN_OR_RETURN(out.resources, tokenizerFilesOfFolder(folder, config, out.config));

@@ -1,5 +1,6 @@
-// Rows of one tensor, shared out to threads in blocks; the reported error is that of the lowest block, so messages do
-// not depend on scheduling. A worker that runs out of memory reports it like any other error.
+// Rows of one tensor, shared out to threads in blocks; the reported error is that of the lowest
+// block, so messages do not depend on scheduling. A worker that runs out of memory reports it like
+// any other error.
 #ifndef NINFER_CONVERT_PARALLELROWS_H
 #define NINFER_CONVERT_PARALLELROWS_H
 
@@ -16,12 +17,12 @@
 
 namespace ninfer {
 
-/// Calls `worker(first, count)` for blocks of at most `blockRows` rows that cover [0, rows); every thread makes its own
-/// worker by `makeWorker()`. After an error no block behind it is started. Interrupted (NB0321) when `cancelled`
-/// answers true.
+/// Calls `worker(first, count)` for blocks of at most `blockRows` rows that cover [0, rows); every
+/// thread makes its own worker by `makeWorker()`. After an error no block behind it is started.
+/// Interrupted (NB0321) when `cancelled` answers true.
 template <typename MakeWorker>
-Status parallelRows(uint64_t rows, uint64_t blockRows, unsigned threads, const std::function<bool()> &cancelled,
-                    MakeWorker makeWorker) {
+Status parallelRows(uint64_t rows, uint64_t blockRows, unsigned threads,
+                    const std::function<bool()> &cancelled, MakeWorker makeWorker) {
   uint64_t blocks = (rows + blockRows - 1) / blockRows;
   std::atomic<uint64_t> next = 0, firstFault = blocks;
   std::atomic<bool> interrupted = false;
@@ -39,7 +40,8 @@ Status parallelRows(uint64_t rows, uint64_t blockRows, unsigned threads, const s
       try {
         status = worker(first, std::min(blockRows, rows - first));
       } catch (const std::bad_alloc &) {
-        status = makeError(ErrorKind::OutOfMemory, "NB0322", "not enough memory for a block of rows");
+        status =
+            makeError(ErrorKind::OutOfMemory, "NB0322", "not enough memory for a block of rows");
       }
       if (status.ok())
         continue;

@@ -57,11 +57,12 @@ std::string sourceName(const std::string &parameter, bool gguf) {
 }
 
 bool endsWith(const std::string &text, std::string_view suffix) {
-  return text.size() >= suffix.size() && text.compare(text.size() - suffix.size(), suffix.size(), suffix) == 0;
+  return text.size() >= suffix.size() &&
+         text.compare(text.size() - suffix.size(), suffix.size(), suffix) == 0;
 }
 
-/// Tensors that are known and carry no parameter: rotary tables, and a head beside tied embeddings, which Hugging Face
-/// replaces by the embedding.
+/// Tensors that are known and carry no parameter: rotary tables, and a head beside tied embeddings,
+/// which Hugging Face replaces by the embedding.
 bool isIgnorable(const std::string &name, bool gguf, bool tied) {
   if (gguf)
     return name == "rope_freqs.weight";
@@ -92,10 +93,11 @@ Status bindParameters(Checkpoint &checkpoint, const std::string &fileName) {
     const SourceTensor &tensor = checkpoint.tensors.tensors[it->second];
     consumed.insert(it->second);
     if (tensor.shape != p.shape)
-      faults.push_back("misshaped: tensor '" + name + "' is " + shapeText(tensor.shape) + ", " + p.name + " needs " +
-                       shapeText(p.shape));
+      faults.push_back("misshaped: tensor '" + name + "' is " + shapeText(tensor.shape) + ", " +
+                       p.name + " needs " + shapeText(p.shape));
     else if (tensor.type == SourceType::Other)
-      faults.push_back("tensor '" + name + "' has type " + tensor.typeName + "; parameters must be F32, F16 or BF16");
+      faults.push_back("tensor '" + name + "' has type " + tensor.typeName +
+                       "; parameters must be F32, F16 or BF16");
     ParameterSource source;
     source.parameter = p.name;
     source.shape = p.shape;
@@ -112,14 +114,16 @@ Status bindParameters(Checkpoint &checkpoint, const std::string &fileName) {
     if (consumed.count(static_cast<uint32_t>(i)))
       continue;
     if (!isIgnorable(name, gguf, config.tieWordEmbeddings))
-      faults.push_back("extra: tensor '" + name + "' " + shapeText(checkpoint.tensors.tensors[i].shape) +
-                       " feeds no parameter of " + config.architecture);
+      faults.push_back("extra: tensor '" + name + "' " +
+                       shapeText(checkpoint.tensors.tensors[i].shape) + " feeds no parameter of " +
+                       config.architecture);
     else if (name == "lm_head.weight")
       checkpoint.notes.push_back("tensor 'lm_head.weight' is ignored: tie_word_embeddings is true");
   }
   if (faults.empty())
     return Status();
-  Status status(makeError(ErrorKind::BadFile, "NB0319", fileName + ": the tensors do not match the config"));
+  Status status(
+      makeError(ErrorKind::BadFile, "NB0319", fileName + ": the tensors do not match the config"));
   for (size_t i = 0; i < std::min(faults.size(), kMaxListed); ++i)
     status.note(faults[i]);
   if (faults.size() > kMaxListed)

@@ -21,9 +21,15 @@ struct RoleEntry {
   const char *suffix; ///< of the parameter name; roles outside layers have the full name
 };
 constexpr RoleEntry kRoles[kRoleCount] = {
-    {"embedding", "text/token_embedding"}, {"head", "text/output_head"}, {"query", "/attention/query"},
-    {"key", "/attention/key"},             {"value", "/attention/value"}, {"output", "/attention/output"},
-    {"gate", "/mlp/gate"},                 {"up", "/mlp/up"},             {"down", "/mlp/down"},
+    {"embedding", "text/token_embedding"},
+    {"head", "text/output_head"},
+    {"query", "/attention/query"},
+    {"key", "/attention/key"},
+    {"value", "/attention/value"},
+    {"output", "/attention/output"},
+    {"gate", "/mlp/gate"},
+    {"up", "/mlp/up"},
+    {"down", "/mlp/down"},
 };
 
 struct FormatEntry {
@@ -31,8 +37,12 @@ struct FormatEntry {
   Format format;
 };
 constexpr FormatEntry kFormats[] = {
-    {"bf16", Format::BF16},       {"fp32", Format::FP32},       {"w8", Format::W8G32_F16S},
-    {"q6", Format::Q6G64_F16S},   {"q5", Format::Q5G64_F16S},   {"q4", Format::Q4G64_F16S},
+    {"bf16", Format::BF16},
+    {"fp32", Format::FP32},
+    {"w8", Format::W8G32_F16S},
+    {"q6", Format::Q6G64_F16S},
+    {"q5", Format::Q5G64_F16S},
+    {"q4", Format::Q4G64_F16S},
     {"fp8", Format::FP8_E4M3FN_ROW_BF16S},
 };
 
@@ -115,8 +125,8 @@ std::optional<Recipe> Recipe::builtIn(std::string_view name) {
     recipe.formats_.fill(*formatFromRecipeName(name));
     return recipe;
   }
-  // The integer recipe of the 27B table: what feeds sums directly (v, o, down) one bit more than what passes a
-  // softmax or a gate (q, k, gate, up); embedding and head two more.
+  // The integer recipe of the 27B table: what feeds sums directly (v, o, down) one bit more than
+  // what passes a softmax or a gate (q, k, gate, up); embedding and head two more.
   constexpr Format q4 = Format::Q4G64_F16S, q5 = Format::Q5G64_F16S, q6 = Format::Q6G64_F16S;
   recipe.formats_ = {q6, q6, q4, q4, q5, q5, q4, q4, q5};
   return recipe;
@@ -125,12 +135,14 @@ std::optional<Recipe> Recipe::builtIn(std::string_view name) {
 /// Reads the TOML tree; every key not understood is an error.
 class RecipeParser {
 public:
-  RecipeParser(const toml::table &root, const std::string &fileName) : root_(root), file_(fileName) {}
+  RecipeParser(const toml::table &root, const std::string &fileName)
+      : root_(root), file_(fileName) {}
 
   Result<Recipe> run() {
     for (const auto &[key, node] : root_)
       if (key != "name" && key != "formats" && key != "layers")
-        return fault(key, "unknown key '" + std::string(key.str()) + "'; legal: name, formats, layers");
+        return fault(key,
+                     "unknown key '" + std::string(key.str()) + "'; legal: name, formats, layers");
     NINFER_RETURN_IF_ERROR(name());
     NINFER_RETURN_IF_ERROR(formats());
     NINFER_RETURN_IF_ERROR(layers());
@@ -142,8 +154,12 @@ private:
     return makeError(ErrorKind::BadFile, kCode,
                      file_ + ":" + std::to_string(at.begin.line) + ": " + text);
   }
-  Error fault(const toml::key &key, const std::string &text) const { return faultAt(key.source(), text); }
-  Error fault(const toml::node &node, const std::string &text) const { return faultAt(node.source(), text); }
+  Error fault(const toml::key &key, const std::string &text) const {
+    return faultAt(key.source(), text);
+  }
+  Error fault(const toml::node &node, const std::string &text) const {
+    return faultAt(node.source(), text);
+  }
 
   Status name() {
     const toml::node *node = root_.get("name");
@@ -167,7 +183,8 @@ private:
   }
 
   Status unknownRole(const toml::key &key) const {
-    Status status(fault(key, "unknown role '" + std::string(key.str()) + "'; legal: " + listRoles()));
+    Status status(
+        fault(key, "unknown role '" + std::string(key.str()) + "'; legal: " + listRoles()));
     if (key == "norm")
       status.note("norms are always bf16");
     return status;
@@ -189,7 +206,8 @@ private:
     }
     for (size_t i = 0; i < kRoleCount; ++i) {
       if (!given[i] && !fallback)
-        return fault(*table, "role '" + std::string(kRoles[i].name) + "' has no format and there is no default");
+        return fault(*table, "role '" + std::string(kRoles[i].name) +
+                                 "' has no format and there is no default");
       recipe_.formats_[i] = given[i] ? *given[i] : *fallback;
     }
     return Status();
@@ -199,7 +217,8 @@ private:
     const toml::node *node = table.get(key);
     const auto *value = node ? node->as_integer() : nullptr;
     if (!value || value->get() < 0 || value->get() > std::numeric_limits<int32_t>::max())
-      return fault(table, std::string("a [[layers]] entry needs '") + key + "', an integer of at least 0");
+      return fault(table,
+                   std::string("a [[layers]] entry needs '") + key + "', an integer of at least 0");
     return value->get();
   }
 
@@ -262,7 +281,8 @@ Result<Recipe> Recipe::fromArgument(const std::string &argument) {
     std::string list;
     for (const std::string &name : builtInNames())
       list += (list.empty() ? "" : ", ") + name;
-    Status status(makeError(ErrorKind::Usage, kCode, "recipe '" + argument + "' is no built-in name and no file"));
+    Status status(makeError(ErrorKind::Usage, kCode,
+                            "recipe '" + argument + "' is no built-in name and no file"));
     status.help("built-in recipes: " + list);
     return status;
   }
@@ -276,7 +296,8 @@ Status Recipe::checkLayers(int64_t layers) const {
     if (entry.first >= layers)
       return makeError(ErrorKind::Usage, kCode,
                        "recipe '" + name_ + "': layers " + std::to_string(entry.first) + ".." +
-                           std::to_string(entry.last) + " are named, the model has " + std::to_string(layers));
+                           std::to_string(entry.last) + " are named, the model has " +
+                           std::to_string(layers));
   return Status();
 }
 

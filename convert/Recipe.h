@@ -1,4 +1,5 @@
-// Recipes: which stored format each role of a decoder parameter gets. Built-in ones and a strict TOML file.
+// Recipes: which stored format each role of a decoder parameter gets. Built-in ones and a strict
+// TOML file.
 #ifndef NINFER_CONVERT_RECIPE_H
 #define NINFER_CONVERT_RECIPE_H
 
@@ -41,7 +42,8 @@ public:
   static Result<Recipe> fromArgument(const std::string &argument);
 
   const std::string &name() const { return name_; }
-  /// Usage error (NB0318) when a layer override starts behind the last of `layers` layers: a recipe of another model.
+  /// Usage error (NB0318) when a layer override starts behind the last of `layers` layers: a recipe
+  /// of another model.
   Status checkLayers(int64_t layers) const;
   Format formatOf(Role role, std::optional<int64_t> layer) const;
   /// Role -> format and the layer overrides, for provenance and reports.

@@ -45,14 +45,15 @@ double bitsPerWeight(const ConvertReport &report) {
 
 std::string reportSummary(const ConvertReport &report) {
   std::string out = report.modelName + ": " + report.config.architecture + ", " +
-                    std::to_string(report.config.numLayers) + " layers, from " + report.sourceKind + ", recipe " +
-                    report.recipe + "\n";
+                    std::to_string(report.config.numLayers) + " layers, from " + report.sourceKind +
+                    ", recipe " + report.recipe + "\n";
   std::string counts;
   for (Provenance p : kProvenances)
     if (size_t n = report.count(p))
-      counts += (counts.empty() ? "" : ", ") + std::to_string(n) + " " + std::string(provenanceText(p));
-  out += std::to_string(report.tensors.size()) + " tensors: " + counts + "; " + fixed(bitsPerWeight(report), 2) +
-         " bits per weight\n";
+      counts +=
+          (counts.empty() ? "" : ", ") + std::to_string(n) + " " + std::string(provenanceText(p));
+  out += std::to_string(report.tensors.size()) + " tensors: " + counts + "; " +
+         fixed(bitsPerWeight(report), 2) + " bits per weight\n";
   out += std::to_string(report.resources.size()) + " resources";
   for (size_t i = 0; i < report.resources.size(); ++i)
     out += (i ? ", " : ": ") + report.resources[i].first;
@@ -60,18 +61,22 @@ std::string reportSummary(const ConvertReport &report) {
   for (const std::string &note : report.notes)
     out += "note: " + note + "\n";
   if (report.written)
-    out += "written and verified: " + formatBytes(report.written->fileBytes) + " in " + fixed(report.seconds, 1) +
-           " s, storage signature " + toHex(report.written->storageSignature).substr(0, 16) + "\n";
+    out += "written and verified: " + formatBytes(report.written->fileBytes) + " in " +
+           fixed(report.seconds, 1) + " s, storage signature " +
+           toHex(report.written->storageSignature).substr(0, 16) + "\n";
   else
-    out += "dry run: nothing written, the payload would be " + formatBytes(report.payloadBytes) + "\n";
+    out +=
+        "dry run: nothing written, the payload would be " + formatBytes(report.payloadBytes) + "\n";
   return out;
 }
 
 std::string reportTable(const ConvertReport &report) {
-  std::vector<std::array<std::string, 6>> lines = {{"object", "shape", "source", "format", "bytes", "provenance"}};
+  std::vector<std::array<std::string, 6>> lines = {
+      {"object", "shape", "source", "format", "bytes", "provenance"}};
   for (const TensorReport &t : report.tensors)
-    lines.push_back({t.object, shapeText(t.shape), t.sourceType, std::string(canonicalName(t.format)),
-                     std::to_string(t.bytes), provenanceColumn(t)});
+    lines.push_back({t.object, shapeText(t.shape), t.sourceType,
+                     std::string(canonicalName(t.format)), std::to_string(t.bytes),
+                     provenanceColumn(t)});
   std::array<size_t, 6> widths{};
   for (const auto &line : lines)
     for (size_t i = 0; i < line.size(); ++i)

@@ -22,14 +22,14 @@ struct Dtype {
 
 const std::map<std::string, Dtype> &dtypes() {
   static const std::map<std::string, Dtype> table = {
-      {"F32", {SourceType::F32, 4}},     {"F16", {SourceType::F16, 2}},
-      {"BF16", {SourceType::BF16, 2}},   {"BOOL", {SourceType::Other, 1}},
-      {"U8", {SourceType::Other, 1}},    {"I8", {SourceType::Other, 1}},
+      {"F32", {SourceType::F32, 4}},       {"F16", {SourceType::F16, 2}},
+      {"BF16", {SourceType::BF16, 2}},     {"BOOL", {SourceType::Other, 1}},
+      {"U8", {SourceType::Other, 1}},      {"I8", {SourceType::Other, 1}},
       {"F8_E4M3", {SourceType::Other, 1}}, {"F8_E5M2", {SourceType::Other, 1}},
       {"F8_E8M0", {SourceType::Other, 1}}, {"I16", {SourceType::Other, 2}},
-      {"U16", {SourceType::Other, 2}},   {"I32", {SourceType::Other, 4}},
-      {"U32", {SourceType::Other, 4}},   {"I64", {SourceType::Other, 8}},
-      {"U64", {SourceType::Other, 8}},   {"F64", {SourceType::Other, 8}},
+      {"U16", {SourceType::Other, 2}},     {"I32", {SourceType::Other, 4}},
+      {"U32", {SourceType::Other, 4}},     {"I64", {SourceType::Other, 8}},
+      {"U64", {SourceType::Other, 8}},     {"F64", {SourceType::Other, 8}},
   };
   return table;
 }
@@ -57,26 +57,24 @@ Result<SourceTensor> parseEntry(const std::string &name, const Json &entry, uint
     return bad(fileName, "tensor '" + name + "': shape must be an array of at most " +
                              std::to_string(kMaxRank) + " integers");
   for (const Json &dim : shape) {
-    NINFER_ASSIGN_OR_RETURN(uint64_t value,
-                            jsonUnsigned(dim, 1, std::numeric_limits<uint64_t>::max(),
-                                         where + " dimension", kCode));
+    NINFER_ASSIGN_OR_RETURN(
+        uint64_t value,
+        jsonUnsigned(dim, 1, std::numeric_limits<uint64_t>::max(), where + " dimension", kCode));
     tensor.shape.push_back(value);
   }
   std::optional<uint64_t> count = checkedProduct(tensor.shape);
-  std::optional<uint64_t> bytes =
-      count ? checkedMul(*count, known->second.bytes) : std::nullopt;
+  std::optional<uint64_t> bytes = count ? checkedMul(*count, known->second.bytes) : std::nullopt;
   if (!bytes)
-    return bad(fileName, "tensor '" + name + "': shape " + shapeText(tensor.shape) +
-                             " exceeds 2^64-1 bytes");
+    return bad(fileName,
+               "tensor '" + name + "': shape " + shapeText(tensor.shape) + " exceeds 2^64-1 bytes");
 
   const Json &offsets = entry["data_offsets"];
   if (!offsets.is_array() || offsets.size() != 2)
     return bad(fileName, "tensor '" + name + "': data_offsets must be [begin, end]");
-  NINFER_ASSIGN_OR_RETURN(uint64_t begin,
-                          jsonUnsigned(offsets[0], 0, dataBytes, where + " data_offsets begin",
-                                       kCode));
-  NINFER_ASSIGN_OR_RETURN(uint64_t end, jsonUnsigned(offsets[1], begin, dataBytes,
-                                                     where + " data_offsets end", kCode));
+  NINFER_ASSIGN_OR_RETURN(
+      uint64_t begin, jsonUnsigned(offsets[0], 0, dataBytes, where + " data_offsets begin", kCode));
+  NINFER_ASSIGN_OR_RETURN(
+      uint64_t end, jsonUnsigned(offsets[1], begin, dataBytes, where + " data_offsets end", kCode));
   if (end - begin != *bytes)
     return bad(fileName, "tensor '" + name + "': data_offsets [" + std::to_string(begin) + "," +
                              std::to_string(end) + ") hold " + std::to_string(end - begin) +
@@ -117,9 +115,8 @@ Result<std::vector<SourceTensor>> parseSafetensorsHeader(std::string_view text, 
                             parseEntry(item.key(), item.value(), dataBytes, fileName));
     tensors.push_back(std::move(tensor));
   }
-  std::sort(tensors.begin(), tensors.end(), [](const SourceTensor &a, const SourceTensor &b) {
-    return a.offset < b.offset;
-  });
+  std::sort(tensors.begin(), tensors.end(),
+            [](const SourceTensor &a, const SourceTensor &b) { return a.offset < b.offset; });
   uint64_t cursor = 0;
   for (SourceTensor &tensor : tensors) {
     if (tensor.offset != cursor)

@@ -1,5 +1,6 @@
-// From the configs that checkpoints carry to the closed DecoderConfig: Hugging Face config.json and GGUF metadata. A
-// field that changes the mathematics beyond what the decoder package computes is refused, never dropped.
+// From the configs that checkpoints carry to the closed DecoderConfig: Hugging Face config.json and
+// GGUF metadata. A field that changes the mathematics beyond what the decoder package computes is
+// refused, never dropped.
 #ifndef NINFER_CONVERT_SOURCECONFIG_H
 #define NINFER_CONVERT_SOURCECONFIG_H
 
@@ -12,19 +13,20 @@
 
 namespace ninfer {
 
-/// Reads config.json. Members with no effect on inference are ignored; unknown ones are ignored and named in `notes`.
-/// Errors: Unsupported (NB0315: architecture, biases, activation, rope scaling, sliding window, quantised weights),
-/// BadFile (NB0314: missing member, wrong type or value).
+/// Reads config.json. Members with no effect on inference are ignored; unknown ones are ignored and
+/// named in `notes`. Errors: Unsupported (NB0315: architecture, biases, activation, rope scaling,
+/// sliding window, quantised weights), BadFile (NB0314: missing member, wrong type or value).
 Result<DecoderConfig> configFromHuggingFace(const Json &config, const std::string &fileName,
                                             std::vector<std::string> &notes);
 
-/// Reads the metadata of a llama or qwen3 GGUF; `file` is needed for rope_freqs.weight, which holds the llama3
-/// scaling as a table. Errors as above.
+/// Reads the metadata of a llama or qwen3 GGUF; `file` is needed for rope_freqs.weight, which holds
+/// the llama3 scaling as a table. Errors as above.
 Result<DecoderConfig> configFromGguf(const GgufFile &gguf, const SourceFile &file);
 
-/// The llama3 scaling whose per-pair divisors equal `divisors` (rope_freqs.weight) within 1e-5, tried with the
-/// published band limits (1, 4) and the given or published (8192) original context. Fills the rope fields of
-/// `config`, of which headDim and ropeTheta must be set; false when none fits.
+/// The llama3 scaling whose per-pair divisors equal `divisors` (rope_freqs.weight) within 1e-5,
+/// tried with the published band limits (1, 4) and the given or published (8192) original context.
+/// Fills the rope fields of `config`, of which headDim and ropeTheta must be set; false when none
+/// fits.
 bool matchLlama3Divisors(const std::vector<float> &divisors, std::optional<int64_t> originalContext,
                          DecoderConfig &config);
 

@@ -45,15 +45,15 @@ SourceFile::~SourceFile() {
 Status SourceFile::read(uint64_t offset, std::span<std::byte> out) const {
   size_t done = 0;
   while (done < out.size()) {
-    ssize_t n = ::pread(fd_, out.data() + done, out.size() - done,
-                        static_cast<off_t>(offset + done));
+    ssize_t n =
+        ::pread(fd_, out.data() + done, out.size() - done, static_cast<off_t>(offset + done));
     if (n < 0 && errno == EINTR)
       continue;
     if (n <= 0)
       return makeError(ErrorKind::BadFile, "NB0903",
                        path_.string() + ": cannot read bytes [" + std::to_string(offset) + "," +
-                           std::to_string(offset + out.size()) + "): " +
-                           (n < 0 ? std::strerror(errno) : "the file ends before"));
+                           std::to_string(offset + out.size()) +
+                           "): " + (n < 0 ? std::strerror(errno) : "the file ends before"));
     done += static_cast<size_t>(n);
   }
   return Status();

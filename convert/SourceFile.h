@@ -1,5 +1,5 @@
-// Read-only source file with bounded positional reads. Unlike a mapping it keeps no pages of the model
-// resident and answers a file that shrinks meanwhile with an error instead of a signal.
+// Read-only source file with bounded positional reads. Unlike a mapping it keeps no pages of the
+// model resident and answers a file that shrinks meanwhile with an error instead of a signal.
 #ifndef NINFER_CONVERT_SOURCEFILE_H
 #define NINFER_CONVERT_SOURCEFILE_H
 
@@ -14,8 +14,9 @@ namespace ninfer {
 
 class SourceFile {
 public:
-  /// Opens a regular file. NB0901 when it cannot be opened or is no regular file. `name` replaces the base name of
-  /// `path` (a link in a hub cache resolves to a digest, which tells the user nothing).
+  /// Opens a regular file. NB0901 when it cannot be opened or is no regular file. `name` replaces
+  /// the base name of `path` (a link in a hub cache resolves to a digest, which tells the user
+  /// nothing).
   static Result<SourceFile> open(const std::filesystem::path &path, const std::string &name = "");
 
   SourceFile(SourceFile &&other) noexcept;

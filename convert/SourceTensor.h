@@ -1,5 +1,5 @@
-// What every checkpoint reader hands to the converter: tensors with their stored element type, shape and
-// byte range, and the files they lie in. Knows nothing of models, recipes or .ninfer.
+// What every checkpoint reader hands to the converter: tensors with their stored element type,
+// shape and byte range, and the files they lie in. Knows nothing of models, recipes or .ninfer.
 #ifndef NINFER_CONVERT_SOURCETENSOR_H
 #define NINFER_CONVERT_SOURCETENSOR_H
 
@@ -13,11 +13,22 @@ namespace ninfer {
 
 /// Stored element types the converter can read. Block types are ggml's.
 enum class SourceType : uint8_t {
-  F32, F16, BF16,              // one word per element
-  Q8_0, Q4_0, Q5_0, IQ4_NL,    // 32 codes and one binary16 scale: move exactly into W8G32_F16S
-  Q4_1, Q5_1,                  // 32 codes, scale and minimum
-  Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_XS, // 256 codes with scales of sub-blocks
-  Other                        // a type that may appear in a file but feeds no parameter
+  F32,
+  F16,
+  BF16, // one word per element
+  Q8_0,
+  Q4_0,
+  Q5_0,
+  IQ4_NL, // 32 codes and one binary16 scale: move exactly into W8G32_F16S
+  Q4_1,
+  Q5_1, // 32 codes, scale and minimum
+  Q2_K,
+  Q3_K,
+  Q4_K,
+  Q5_K,
+  Q6_K,
+  IQ4_XS, // 256 codes with scales of sub-blocks
+  Other   // a type that may appear in a file but feeds no parameter
 };
 
 struct SourceTypeInfo {

@@ -17,7 +17,8 @@ namespace {
 
 constexpr uint64_t kBlockBytes = 512u << 10; ///< source bytes a worker takes at a time
 
-/// True when every value is one binary32 word without rounding: plain words, and blocks that are scale * code.
+/// True when every value is one binary32 word without rounding: plain words, and blocks that are
+/// scale * code.
 bool isExactInFp32(SourceType type) {
   switch (type) {
   case SourceType::Q4_1:
@@ -31,9 +32,13 @@ bool isExactInFp32(SourceType type) {
   }
 }
 
-std::string place(const TensorJob &job) { return job.file->name() + ": tensor '" + job.tensor->name + "'"; }
+std::string place(const TensorJob &job) {
+  return job.file->name() + ": tensor '" + job.tensor->name + "'";
+}
 
-std::string place(const TensorJob &job, uint64_t row) { return place(job) + " row " + std::to_string(row); }
+std::string place(const TensorJob &job, uint64_t row) {
+  return place(job) + " row " + std::to_string(row);
+}
 
 Status prefixed(Status status, const std::string &where) {
   if (status.ok())
@@ -53,7 +58,8 @@ Status checkFinite(const TensorJob &job, uint64_t row, std::span<const float> va
   for (size_t column = 0; column < values.size(); ++column)
     if (!std::isfinite(values[column]))
       return makeError(ErrorKind::BadFile, "NB0317",
-                       place(job, row) + " column " + std::to_string(column) + ": source value is " +
+                       place(job, row) + " column " + std::to_string(column) +
+                           ": source value is " +
                            (std::isnan(values[column]) ? "NaN" : "infinite"));
   return Status();
 }
@@ -62,12 +68,14 @@ Error cannotMove(const TensorJob &job, uint64_t row, const MoveFault &fault) {
   std::string where = place(job, row) + " block " + std::to_string(fault.block) + ": " + fault.rule;
   if (fault.notFinite)
     return makeError(ErrorKind::BadFile, "NB0317", where);
-  return makeError(ErrorKind::Unsupported, "NB0316", where + ", so it has no exact W8G32_F16S form");
+  return makeError(ErrorKind::Unsupported, "NB0316",
+                   where + ", so it has no exact W8G32_F16S form");
 }
 
 /// Rows a worker takes at a time: whole heads when rows change places inside one.
 uint64_t rowsPerBlock(const TensorJob &job) {
-  uint64_t rows = std::max<uint64_t>(1, kBlockBytes / std::max<uint64_t>(1, job.tensor->rowBytes()));
+  uint64_t rows =
+      std::max<uint64_t>(1, kBlockBytes / std::max<uint64_t>(1, job.tensor->rowBytes()));
   if (job.rowOrder == RowOrder::Paired)
     rows = std::max<uint64_t>(1, rows / job.headDim) * job.headDim;
   return rows;
@@ -81,7 +89,8 @@ public:
 
   Status run(uint64_t first, uint64_t count) {
     source_.resize(count * job_.tensor->rowBytes());
-    NINFER_RETURN_IF_ERROR(job_.file->read(job_.tensor->offset + first * job_.tensor->rowBytes(), source_));
+    NINFER_RETURN_IF_ERROR(
+        job_.file->read(job_.tensor->offset + first * job_.tensor->rowBytes(), source_));
     values_.resize(k_);
     prepare(count);
     for (uint64_t r = 0; r < count; ++r) {
@@ -134,8 +143,9 @@ private:
                                     std::span(scales_).subspan(to * groups, groups)),
                       place(job_, row));
     case Method::EncodeFp8Row:
-      return prefixed(encodeFp8Row(values_, std::span(floatCodes_).subspan(to * k_, k_), scales_[to]),
-                      place(job_, row));
+      return prefixed(
+          encodeFp8Row(values_, std::span(floatCodes_).subspan(to * k_, k_), scales_[to]),
+          place(job_, row));
     case Method::CopyWords:
       std::memcpy(words_.data() + to * source.size(), source.data(), source.size());
       return Status();
@@ -153,7 +163,8 @@ private:
       uint16_t word = roundToBf16(values_[i]);
       if ((word & 0x7f80) == 0x7f80)
         return makeError(ErrorKind::BadFile, "NB0317",
-                         place(job_, row) + " column " + std::to_string(i) + ": source value rounds to infinity in BF16");
+                         place(job_, row) + " column " + std::to_string(i) +
+                             ": source value rounds to infinity in BF16");
       storeLe16(out + 2 * i, word);
     }
     return Status();
@@ -193,8 +204,9 @@ public:
     NINFER_RETURN_IF_ERROR(job_.file->read(job_.tensor->offset + first * rowBytes, source_));
     for (uint64_t r = 0; r < count; ++r) {
       std::span<const std::byte> row = std::span(source_).subspan(r * rowBytes, rowBytes);
-      NINFER_RETURN_IF_ERROR(job_.method == Method::MoveIntoW8 ? scanMove(first + r, row, columns)
-                                                               : scanRounding(first + r, row, columns));
+      NINFER_RETURN_IF_ERROR(job_.method == Method::MoveIntoW8
+                                 ? scanMove(first + r, row, columns)
+                                 : scanRounding(first + r, row, columns));
     }
     return Status();
   }
@@ -204,7 +216,8 @@ private:
     codes_.resize(columns);
     scales_.resize(columns / sourceTypeInfo(job_.tensor->type).blockElements);
     MoveKind kind = MoveKind::SameWords;
-    if (std::optional<MoveFault> fault = moveRowIntoW8(job_.tensor->type, source, codes_, scales_, kind))
+    if (std::optional<MoveFault> fault =
+            moveRowIntoW8(job_.tensor->type, source, codes_, scales_, kind))
       return cannotMove(job_, row, *fault);
     if (kind != MoveKind::SameWords)
       differs_ = true;
@@ -245,7 +258,8 @@ Status forAllRows(const TensorJob &job, const RowWork &work, MakeWorker makeWork
 Status needsRequantize(const TensorJob &job, Format format) {
   Status status(makeError(ErrorKind::Unsupported, "NB0316",
                           place(job) + " is " + job.tensor->typeName + "; storing it as " +
-                              std::string(canonicalName(format)) + " would quantise it a second time"));
+                              std::string(canonicalName(format)) +
+                              " would quantise it a second time"));
   status.help("--requantize permits it; the provenance then says \"converted\"");
   if (movesExactlyIntoW8(job.tensor->type))
     status.help(std::string(job.tensor->typeName) + " moves exactly into w8");
@@ -255,7 +269,8 @@ Status needsRequantize(const TensorJob &job, Format format) {
 } // namespace
 
 std::string_view provenanceText(Provenance provenance) {
-  constexpr std::string_view texts[] = {"preserved", "widened exactly", "narrowed exactly", "converted"};
+  constexpr std::string_view texts[] = {"preserved", "widened exactly", "narrowed exactly",
+                                        "converted"};
   return texts[static_cast<size_t>(provenance)];
 }
 
@@ -274,8 +289,8 @@ std::string TensorJob::profile() const {
   }
 }
 
-Result<TensorJob> planTensor(const Checkpoint &checkpoint, const ParameterSource &source, Format format,
-                             bool requantize) {
+Result<TensorJob> planTensor(const Checkpoint &checkpoint, const ParameterSource &source,
+                             Format format, bool requantize) {
   TensorJob job;
   job.object = source.parameter;
   job.tensor = &checkpoint.tensors.tensors[source.tensor];
@@ -309,7 +324,8 @@ Result<TensorJob> planTensor(const Checkpoint &checkpoint, const ParameterSource
   switch (format) {
   case Format::BF16:
     job.method = Method::RoundToBf16;
-    // Norms are small and often hold bfloat16 values in wider words: worth a look. A matrix is not read twice for it.
+    // Norms are small and often hold bfloat16 values in wider words: worth a look. A matrix is not
+    // read twice for it.
     job.scanFirst = source.direct && !block;
     break;
   case Format::FP32:

@@ -1,5 +1,6 @@
-// One stored object: how its words come from its source tensor, what that does to the values, and the work itself,
-// block of rows by block of rows. Nothing here knows of recipes or of the container.
+// One stored object: how its words come from its source tensor, what that does to the values, and
+// the work itself, block of rows by block of rows. Nothing here knows of recipes or of the
+// container.
 #ifndef NINFER_CONVERT_TENSORJOB_H
 #define NINFER_CONVERT_TENSORJOB_H
 
@@ -41,32 +42,33 @@ struct TensorJob {
   Method method = Method::CopyWords;
   Provenance provenance = Provenance::Preserved;
   RowOrder rowOrder = RowOrder::Plain;
-  uint64_t headDim = 0;       ///< used by RowOrder::Paired
-  bool scanFirst = false;     ///< the provenance depends on the data: scanTensor decides it
-  bool mayReencode = false;   ///< MoveIntoW8 may fall back to EncodeGrouped when a block cannot move
+  uint64_t headDim = 0;     ///< used by RowOrder::Paired
+  bool scanFirst = false;   ///< the provenance depends on the data: scanTensor decides it
+  bool mayReencode = false; ///< MoveIntoW8 may fall back to EncodeGrouped when a block cannot move
 
   /// "MAXABS_F16_RECIP_RNE_V1", "BF16_RNE", ... when converted; empty otherwise.
   std::string profile() const;
 };
 
-/// Chooses the method for a source type and a target format. `requantize` permits block types to be decoded and encoded
-/// anew. Unsupported (NB0316) without it when no exact way exists.
-Result<TensorJob> planTensor(const Checkpoint &checkpoint, const ParameterSource &source, Format format,
-                             bool requantize);
+/// Chooses the method for a source type and a target format. `requantize` permits block types to be
+/// decoded and encoded anew. Unsupported (NB0316) without it when no exact way exists.
+Result<TensorJob> planTensor(const Checkpoint &checkpoint, const ParameterSource &source,
+                             Format format, bool requantize);
 
 struct RowWork {
   unsigned threads = 1;
-  std::function<bool()> cancelled;         ///< polled between blocks
-  std::function<void(uint64_t)> onBytes;   ///< source bytes finished since the last call; any thread
+  std::function<bool()> cancelled;       ///< polled between blocks
+  std::function<void(uint64_t)> onBytes; ///< source bytes finished since the last call; any thread
 };
 
-/// Reads the tensor once and settles the provenance of a job with scanFirst, for a move also whether every block can
-/// move. Errors: NB0316 a block cannot move and re-encoding is not permitted, NB0317 a value is not finite, read errors,
-/// Interrupted.
+/// Reads the tensor once and settles the provenance of a job with scanFirst, for a move also
+/// whether every block can move. Errors: NB0316 a block cannot move and re-encoding is not
+/// permitted, NB0317 a value is not finite, read errors, Interrupted.
 Status scanTensor(TensorJob &job, const RowWork &work);
 
-/// Encodes the whole object into `out` (geometry.totalBytes, zero on entry). The result does not depend on the number
-/// of threads. Errors as scanTensor, and NB0207 / NB0208 of the encoders; each names file, tensor and row.
+/// Encodes the whole object into `out` (geometry.totalBytes, zero on entry). The result does not
+/// depend on the number of threads. Errors as scanTensor, and NB0207 / NB0208 of the encoders; each
+/// names file, tensor and row.
 Status encodeTensor(const TensorJob &job, const EncodedGeometry &geometry, const RowWork &work,
                     std::span<std::byte> out);
 

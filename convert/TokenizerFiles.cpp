@@ -16,7 +16,8 @@ struct TextFile {
   Json json; ///< null for a template
 };
 
-Result<std::optional<TextFile>> readOptional(const ModelFolder &folder, const std::string &name, bool isJson) {
+Result<std::optional<TextFile>> readOptional(const ModelFolder &folder, const std::string &name,
+                                             bool isJson) {
   if (!folder.contains(name))
     return std::optional<TextFile>();
   NINFER_ASSIGN_OR_RETURN(std::filesystem::path path, folder.resolve(name));
@@ -36,7 +37,8 @@ Result<std::optional<TextFile>> readOptional(const ModelFolder &folder, const st
 Status checkIds(const Json &tokenizer, int64_t vocabSize) {
   std::string name = kTokenizerRole;
   auto check = [&](const Json &id, const std::string &token) -> Status {
-    Result<int64_t> value = jsonInteger(id, 0, vocabSize - 1, name + ": id of token " + Json(token).dump(), kCode);
+    Result<int64_t> value =
+        jsonInteger(id, 0, vocabSize - 1, name + ": id of token " + Json(token).dump(), kCode);
     return value.ok() ? Status() : value.takeStatus();
   };
   auto model = tokenizer.find("model");
@@ -50,11 +52,13 @@ Status checkIds(const Json &tokenizer, int64_t vocabSize) {
   if (added != tokenizer.end() && added->is_array())
     for (const Json &token : *added)
       if (token.is_object() && token.contains("id"))
-        NINFER_RETURN_IF_ERROR(check(token["id"], token.contains("content") ? jsonExcerpt(token["content"]) : ""));
+        NINFER_RETURN_IF_ERROR(
+            check(token["id"], token.contains("content") ? jsonExcerpt(token["content"]) : ""));
   return Status();
 }
 
-/// The template member of tokenizer_config.json: a string, or named templates of which "default" counts.
+/// The template member of tokenizer_config.json: a string, or named templates of which "default"
+/// counts.
 Result<std::optional<std::string>> templateOfConfig(const Json &tokenizerConfig) {
   auto it = tokenizerConfig.find("chat_template");
   if (it == tokenizerConfig.end() || it->is_null())
@@ -63,8 +67,8 @@ Result<std::optional<std::string>> templateOfConfig(const Json &tokenizerConfig)
     return std::optional<std::string>(it->get<std::string>());
   if (it->is_array())
     for (const Json &entry : *it)
-      if (entry.is_object() && entry.contains("name") && entry["name"] == "default" && entry.contains("template") &&
-          entry["template"].is_string())
+      if (entry.is_object() && entry.contains("name") && entry["name"] == "default" &&
+          entry.contains("template") && entry["template"].is_string())
         return std::optional<std::string>(entry["template"].get<std::string>());
   return makeError(ErrorKind::BadFile, kCode,
                    std::string(kTokenizerConfigRole) +
@@ -73,10 +77,12 @@ Result<std::optional<std::string>> templateOfConfig(const Json &tokenizerConfig)
 
 } // namespace
 
-Result<std::vector<SourceResource>> tokenizerFilesOfFolder(const ModelFolder &folder, const Json &config,
+Result<std::vector<SourceResource>> tokenizerFilesOfFolder(const ModelFolder &folder,
+                                                           const Json &config,
                                                            const DecoderConfig &decoder) {
   std::vector<SourceResource> out;
-  NINFER_ASSIGN_OR_RETURN(std::optional<TextFile> tokenizer, readOptional(folder, kTokenizerRole, true));
+  NINFER_ASSIGN_OR_RETURN(std::optional<TextFile> tokenizer,
+                          readOptional(folder, kTokenizerRole, true));
   if (!tokenizer) {
     Status status(makeError(ErrorKind::BadFile, "NB0310",
                             (folder.path() / kTokenizerRole).string() + ": no such file"));
@@ -86,8 +92,10 @@ Result<std::vector<SourceResource>> tokenizerFilesOfFolder(const ModelFolder &fo
   NINFER_RETURN_IF_ERROR(checkIds(tokenizer->json, decoder.vocabSize));
   out.push_back({kTokenizerRole, std::move(tokenizer->bytes)});
 
-  NINFER_ASSIGN_OR_RETURN(std::optional<TextFile> tokenizerConfig, readOptional(folder, kTokenizerConfigRole, true));
-  NINFER_ASSIGN_OR_RETURN(std::optional<TextFile> chatTemplate, readOptional(folder, kChatTemplateRole, false));
+  NINFER_ASSIGN_OR_RETURN(std::optional<TextFile> tokenizerConfig,
+                          readOptional(folder, kTokenizerConfigRole, true));
+  NINFER_ASSIGN_OR_RETURN(std::optional<TextFile> chatTemplate,
+                          readOptional(folder, kChatTemplateRole, false));
   std::optional<std::string> text;
   if (chatTemplate) {
     text = std::move(chatTemplate->bytes);
@@ -99,7 +107,8 @@ Result<std::vector<SourceResource>> tokenizerFilesOfFolder(const ModelFolder &fo
   if (text && !text->empty())
     out.push_back({kChatTemplateRole, std::move(*text)});
 
-  NINFER_ASSIGN_OR_RETURN(std::optional<TextFile> generation, readOptional(folder, kGenerationConfigRole, true));
+  NINFER_ASSIGN_OR_RETURN(std::optional<TextFile> generation,
+                          readOptional(folder, kGenerationConfigRole, true));
   if (generation) {
     out.push_back({kGenerationConfigRole, std::move(generation->bytes)});
     return out;

@@ -1,5 +1,5 @@
-// Tokenizer resources of an artifact: copied from a model folder, or made from GGUF metadata in the same file forms,
-// so that the runtime has one reader for both.
+// Tokenizer resources of an artifact: copied from a model folder, or made from GGUF metadata in the
+// same file forms, so that the runtime has one reader for both.
 #ifndef NINFER_CONVERT_TOKENIZERFILES_H
 #define NINFER_CONVERT_TOKENIZERFILES_H
 
@@ -18,15 +18,18 @@ inline constexpr const char *kTokenizerConfigRole = "tokenizer_config.json";
 inline constexpr const char *kChatTemplateRole = "chat_template.jinja";
 inline constexpr const char *kGenerationConfigRole = "generation_config.json";
 
-/// tokenizer.json (required), tokenizer_config.json, the chat template (its own file, else the member of
-/// tokenizer_config.json), generation_config.json (else the ids of config.json). The bytes of files are kept; ids must
-/// be below vocab_size. Errors: NB0310 missing, BadFile (NB0320) broken.
-Result<std::vector<SourceResource>> tokenizerFilesOfFolder(const ModelFolder &folder, const Json &config,
-                                                           const DecoderConfig &decoder);
+/// tokenizer.json (required), tokenizer_config.json, the chat template (its own file, else the
+/// member of tokenizer_config.json), generation_config.json (else the ids of config.json). The
+/// bytes of files are kept; ids must be below vocab_size. Errors: NB0310 missing, BadFile (NB0320)
+/// broken.
+Result<std::vector<SourceResource>>
+tokenizerFilesOfFolder(const ModelFolder &folder, const Json &config, const DecoderConfig &decoder);
 
-/// The same four from tokenizer.ggml.*: byte-level BPE ("gpt2") with a known pre-tokenizer. Unsupported (NB0320) for
-/// another model or pre-tokenizer, BadFile (NB0320) for tokens or merges that contradict each other.
-Result<std::vector<SourceResource>> tokenizerFilesOfGguf(const GgufFile &gguf, const DecoderConfig &decoder);
+/// The same four from tokenizer.ggml.*: byte-level BPE ("gpt2") with a known pre-tokenizer.
+/// Unsupported (NB0320) for another model or pre-tokenizer, BadFile (NB0320) for tokens or merges
+/// that contradict each other.
+Result<std::vector<SourceResource>> tokenizerFilesOfGguf(const GgufFile &gguf,
+                                                         const DecoderConfig &decoder);
 
 /// Values of tokenizer.ggml.pre that tokenizerFilesOfGguf knows, for messages.
 std::string listPreTokenizers();

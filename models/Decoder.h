@@ -19,9 +19,9 @@ const std::vector<std::string> &supportedArchitectures();
 /// "LlamaForCausalLM, Qwen3ForCausalLM".
 std::string listSupportedArchitectures();
 
-/// Reads components.text.config: a closed set of members with Hugging Face names, every value checked
-/// (decoder_c1 .. decoder_c7). `fileName` is used in messages only.
-/// Errors: Unsupported (NB0302) for another architecture, BadFile (NB0303) for everything else.
+/// Reads components.text.config: a closed set of members with Hugging Face names, every value
+/// checked (decoder_c1 .. decoder_c7). `fileName` is used in messages only. Errors: Unsupported
+/// (NB0302) for another architecture, BadFile (NB0303) for everything else.
 Result<DecoderConfig> parseDecoderConfig(const nlohmann::ordered_json &config,
                                          std::string_view fileName);
 
@@ -39,8 +39,8 @@ std::vector<ParameterSpec> decoderInventory(const DecoderConfig &config);
 /// Reads the text component of an artifact and binds every parameter (decoder_c8, decoder_c9): the
 /// bindings under text/ are exactly the inventory, each with the right element count, registered
 /// formats and whole rows, and every projection has its Use with an explicit policy.
-/// Errors: Unsupported (NB0301 no decoder here, NB0302 architecture), BadFile (NB0303 config, NB0304
-/// parameters, NB0305 uses); the notes list every parameter or Use at fault.
+/// Errors: Unsupported (NB0301 no decoder here, NB0302 architecture), BadFile (NB0303 config,
+/// NB0304 parameters, NB0305 uses); the notes list every parameter or Use at fault.
 Result<ModelSpec> recogniseModel(const Directory &directory, std::string_view fileName);
 
 } // namespace ninfer

@@ -61,8 +61,8 @@ Status parseRopeScaling(const Json &value, const std::string &where, DecoderConf
   }
   if (type == "llama3") {
     NINFER_RETURN_IF_ERROR(jsonMembers(value,
-                                       {"rope_type", "factor", "low_freq_factor", "high_freq_factor",
-                                        "original_max_position_embeddings"},
+                                       {"rope_type", "factor", "low_freq_factor",
+                                        "high_freq_factor", "original_max_position_embeddings"},
                                        {}, where, kCode));
     out.ropeScaling = RopeScaling::Llama3;
     NINFER_ASSIGN_OR_RETURN(out.ropeFactor, number("factor"));
@@ -88,13 +88,12 @@ Result<DecoderConfig> parseDecoderConfig(const Json &config, std::string_view fi
   NINFER_ASSIGN_OR_RETURN(out.architecture, parseArchitecture(config, where));
   out.qkNorm = out.architecture == "Qwen3ForCausalLM";
   // decoder_c1: a closed member set, so a field that changes the mathematics cannot be overlooked.
-  NINFER_RETURN_IF_ERROR(jsonMembers(config,
-                                     {"architectures", "hidden_size", "vocab_size",
-                                      "num_hidden_layers", "num_attention_heads",
-                                      "num_key_value_heads", "head_dim", "intermediate_size",
-                                      "max_position_embeddings", "rms_norm_eps",
-                                      "tie_word_embeddings", "rope_theta"},
-                                     {"rope_scaling"}, where, kCode));
+  NINFER_RETURN_IF_ERROR(
+      jsonMembers(config,
+                  {"architectures", "hidden_size", "vocab_size", "num_hidden_layers",
+                   "num_attention_heads", "num_key_value_heads", "head_dim", "intermediate_size",
+                   "max_position_embeddings", "rms_norm_eps", "tie_word_embeddings", "rope_theta"},
+                  {"rope_scaling"}, where, kCode));
   struct Field {
     const char *name;
     int64_t *value;
@@ -154,8 +153,8 @@ Status checkDecoderConfig(const DecoderConfig &c, std::string_view where) {
                                 std::to_string(c.numKvHeads) + ")");
   // decoder_c4
   if (c.headDim % 2 != 0)
-    return badConfig(where, "head_dim must be even for rotary pairs, got " +
-                                std::to_string(c.headDim));
+    return badConfig(where,
+                     "head_dim must be even for rotary pairs, got " + std::to_string(c.headDim));
   // decoder_c5: kernels read it as binary32, where it must still be positive.
   if (!positiveFinite(c.rmsNormEps) || !positiveFinite(static_cast<float>(c.rmsNormEps)))
     return badConfig(where, "rms_norm_eps must be finite and positive as binary32");
@@ -193,12 +192,11 @@ Json toJson(const DecoderConfig &c) {
   if (c.ropeScaling == RopeScaling::Linear) {
     out["rope_scaling"] = Json{{"rope_type", "linear"}, {"factor", c.ropeFactor}};
   } else if (c.ropeScaling == RopeScaling::Llama3) {
-    out["rope_scaling"] =
-        Json{{"rope_type", "llama3"},
-             {"factor", c.ropeFactor},
-             {"low_freq_factor", c.ropeLowFreqFactor},
-             {"high_freq_factor", c.ropeHighFreqFactor},
-             {"original_max_position_embeddings", c.ropeOriginalMaxPositions}};
+    out["rope_scaling"] = Json{{"rope_type", "llama3"},
+                               {"factor", c.ropeFactor},
+                               {"low_freq_factor", c.ropeLowFreqFactor},
+                               {"high_freq_factor", c.ropeHighFreqFactor},
+                               {"original_max_position_embeddings", c.ropeOriginalMaxPositions}};
   }
   return out;
 }

@@ -1,4 +1,5 @@
-// The parameter inventory of the decoder family: names, shapes and the activation each matrix reads.
+// The parameter inventory of the decoder family: names, shapes and the activation each matrix
+// reads.
 #include "models/Decoder.h"
 
 namespace ninfer {

@@ -1,5 +1,6 @@
 // Recognition of a decoder in the directory of an artifact: every parameter present, nothing extra,
-// shapes, formats and row ranges right, every projection with its Use. All faults are listed at once.
+// shapes, formats and row ranges right, every projection with its Use. All faults are listed at
+// once.
 #include "models/Decoder.h"
 
 #include <algorithm>
@@ -52,8 +53,8 @@ private:
 
 bool isMatrixFormat(Format format) { return format != Format::I32; }
 
-/// One bound range: registered, of one kind with its siblings, whole rows of an equally wide matrix.
-/// Returns an empty string when nothing is wrong.
+/// One bound range: registered, of one kind with its siblings, whole rows of an equally wide
+/// matrix. Returns an empty string when nothing is wrong.
 std::string checkPart(const ParameterSpec &p, const ObjectEntry &object, const RangePart &part) {
   std::string who = p.name + ": object '" + object.id + "' ";
   if (!object.isTensor)
@@ -83,7 +84,8 @@ std::string checkPart(const ParameterSpec &p, const ObjectEntry &object, const R
 }
 
 /// decoder_c8 for one parameter; fills nothing, returns the fault or an empty string.
-std::string checkBinding(const ParameterSpec &p, const Binding &binding, const Directory &directory) {
+std::string checkBinding(const ParameterSpec &p, const Binding &binding,
+                         const Directory &directory) {
   uint64_t wanted = elementCount(p.shape);
   uint64_t total = 0;
   const ObjectEntry *first = nullptr;

@@ -18,8 +18,7 @@ double scaleLlama3(double frequency, const DecoderConfig &c) {
     return frequency;
   if (turns < c.ropeLowFreqFactor)
     return frequency / c.ropeFactor;
-  double blend =
-      (turns - c.ropeLowFreqFactor) / (c.ropeHighFreqFactor - c.ropeLowFreqFactor);
+  double blend = (turns - c.ropeLowFreqFactor) / (c.ropeHighFreqFactor - c.ropeLowFreqFactor);
   return (1.0 - blend) * frequency / c.ropeFactor + blend * frequency;
 }
 

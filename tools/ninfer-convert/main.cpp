@@ -1,5 +1,5 @@
-// ninfer-convert: a source checkpoint to a .ninfer artifact. Thin main over convert/Converter.h: options in, report on
-// stdout, everything else on stderr, exit code by the kind of the error.
+// ninfer-convert: a source checkpoint to a .ninfer artifact. Thin main over convert/Converter.h:
+// options in, report on stdout, everything else on stderr, exit code by the kind of the error.
 #include "convert/Converter.h"
 #include "convert/Report.h"
 
@@ -15,8 +15,8 @@ using namespace ninfer;
 
 std::atomic<bool> interrupted = false;
 
-/// The first Ctrl-C asks the conversion to stop and clean up; the second ends the process, which leaves no file under
-/// the output name either.
+/// The first Ctrl-C asks the conversion to stop and clean up; the second ends the process, which
+/// leaves no file under the output name either.
 void onInterrupt(int signal) {
   interrupted = true;
   std::signal(signal, SIG_DFL);
@@ -35,24 +35,30 @@ std::string join(const std::vector<std::string> &names) {
 }
 
 struct Arguments {
-  std::string source, output, recipe = "w8", policy = "A16Only", name, report = "summary", progress = "auto";
+  std::string source, output, recipe = "w8", policy = "A16Only", name, report = "summary",
+                              progress = "auto";
   bool requantize = false, noTokenizer = false, dryRun = false, force = false, sourceDigest = false;
   unsigned threads = 0;
 };
 
 void declare(CLI::App &app, Arguments &a) {
-  app.add_option("source", a.source, "model folder, .safetensors, model.safetensors.index.json, or .gguf")->required();
+  app.add_option("source", a.source,
+                 "model folder, .safetensors, model.safetensors.index.json, or .gguf")
+      ->required();
   app.add_option("-o,--output", a.output, "the .ninfer file to write (optional with --dry-run)");
   app.add_option("-r,--recipe", a.recipe,
-                 "formats of the matrices: " + join(Recipe::builtInNames()) + ", or a TOML file (docs/convert.md)")
+                 "formats of the matrices: " + join(Recipe::builtInNames()) +
+                     ", or a TOML file (docs/convert.md)")
       ->capture_default_str();
-  app.add_flag("--requantize", a.requantize, "allow block-quantised tensors to be decoded and encoded anew");
+  app.add_flag("--requantize", a.requantize,
+               "allow block-quantised tensors to be decoded and encoded anew");
   app.add_option("--activation-policy", a.policy, "widest permission for activations")
       ->check(CLI::IsMember({"A16Only", "AllowA8"}))
       ->capture_default_str();
   app.add_option("--name", a.name, "public model name (default: the source's)");
   app.add_flag("--no-tokenizer", a.noTokenizer, "write no text resources");
-  app.add_flag("--source-digest", a.sourceDigest, "record the SHA-256 of every source file in the provenance");
+  app.add_flag("--source-digest", a.sourceDigest,
+               "record the SHA-256 of every source file in the provenance");
   app.add_flag("--dry-run", a.dryRun, "check and report, write nothing");
   app.add_flag("-f,--force", a.force, "replace an existing output");
   app.add_option("--report", a.report, "what to print on stdout")
@@ -61,7 +67,8 @@ void declare(CLI::App &app, Arguments &a) {
   app.add_option("--progress", a.progress, "bar on stderr")
       ->check(CLI::IsMember({"auto", "on", "off", "json"}))
       ->capture_default_str();
-  app.add_option("-t,--threads", a.threads, "threads that encode (default: one per hardware thread, at most 16)")
+  app.add_option("-t,--threads", a.threads,
+                 "threads that encode (default: one per hardware thread, at most 16)")
       ->check(CLI::Range(1, 256));
 }
 
@@ -89,8 +96,10 @@ Result<ConvertOptions> toOptions(const Arguments &a) {
 } // namespace
 
 int main(int argc, char **argv) {
-  CLI::App app("Converts a Hugging Face or GGUF checkpoint into a .ninfer artifact", "ninfer-convert");
-  app.footer("exit codes: 0 ok, 1 failed, 2 usage, 3 bad file, 5 unsupported model or tensor, 6 out of memory, "
+  CLI::App app("Converts a Hugging Face or GGUF checkpoint into a .ninfer artifact",
+               "ninfer-convert");
+  app.footer("exit codes: 0 ok, 1 failed, 2 usage, 3 bad file, 5 unsupported model or tensor, 6 "
+             "out of memory, "
              "130 interrupted");
   Arguments arguments;
   declare(app, arguments);

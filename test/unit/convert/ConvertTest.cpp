@@ -1,4 +1,5 @@
-// Whole conversions of a tiny decoder: values that arrive, provenance that is told, and failures that leave nothing.
+// Whole conversions of a tiny decoder: values that arrive, provenance that is told, and failures
+// that leave nothing.
 #include "convert/Converter.h"
 
 #include "SourceBuilders.h"
@@ -46,7 +47,8 @@ std::vector<float> valuesOf(const Artifact &artifact, const std::string &paramet
   return out;
 }
 
-const std::vector<float> &sourceValues(const std::vector<TinyTensor> &tensors, const std::string &name) {
+const std::vector<float> &sourceValues(const std::vector<TinyTensor> &tensors,
+                                       const std::string &name) {
   for (const TinyTensor &t : tensors)
     if (t.huggingFace == name)
       return t.values;
@@ -61,7 +63,8 @@ const TensorReport &reportOf(const ConvertReport &report, const std::string &obj
 }
 
 size_t filesIn(const fs::path &folder) {
-  return static_cast<size_t>(std::distance(fs::directory_iterator(folder), fs::directory_iterator()));
+  return static_cast<size_t>(
+      std::distance(fs::directory_iterator(folder), fs::directory_iterator()));
 }
 
 TEST(Convert, Bf16IsPreservedAndTheArtifactIsAModel) {
@@ -85,15 +88,18 @@ TEST(Convert, Bf16IsPreservedAndTheArtifactIsAModel) {
     if (!p.input.empty()) {
       EXPECT_EQ(p.policy, ActivationPolicy::AllowA8) << p.name;
     }
-  EXPECT_EQ(valuesOf(*artifact, "text/layers/1/mlp/down"), sourceValues(tensors, "model.layers.1.mlp.down_proj.weight"));
+  EXPECT_EQ(valuesOf(*artifact, "text/layers/1/mlp/down"),
+            sourceValues(tensors, "model.layers.1.mlp.down_proj.weight"));
   EXPECT_EQ(valuesOf(*artifact, "text/layers/0/attention/query"),
             sourceValues(tensors, "model.layers.0.self_attn.q_proj.weight"));
   EXPECT_EQ(valuesOf(*artifact, "text/final_norm"), sourceValues(tensors, "model.norm.weight"));
   const Directory &d = artifact->directory();
-  EXPECT_EQ(d.bindings.at("text/output_head").parts[0].object, d.bindings.at("text/token_embedding").parts[0].object);
+  EXPECT_EQ(d.bindings.at("text/output_head").parts[0].object,
+            d.bindings.at("text/token_embedding").parts[0].object);
   EXPECT_EQ(d.metadata["name"], "Tiny");
   EXPECT_EQ(d.provenance["tensors"]["text/final_norm"], (Json{"BF16", "preserved"}));
-  EXPECT_EQ(d.provenance["source"]["files"][0]["sha256"], toHex(sha256(readBytes(in / "model.safetensors"))));
+  EXPECT_EQ(d.provenance["source"]["files"][0]["sha256"],
+            toHex(sha256(readBytes(in / "model.safetensors"))));
   uint32_t tokenizer = d.components.at("text").resources.at("tokenizer.json");
   EXPECT_EQ(std::string(asText(*artifact->object(tokenizer))), tinyTokenizer());
 }
@@ -102,7 +108,8 @@ TEST(Convert, GroupedFormatsHoldTheWordsOfTheCanonicalEncoder) {
   TempFolder in, out;
   std::vector<TinyTensor> tensors = tinyTensors();
   writeTinyFolder(in.path(), tensors, "F32");
-  for (const std::string &name : {std::string("w8"), std::string("q6"), std::string("q5"), std::string("q4")}) {
+  for (const std::string &name :
+       {std::string("w8"), std::string("q6"), std::string("q5"), std::string("q4")}) {
     auto report = convert({in.path(), out / (name + ".ninfer"), name});
     ASSERT_TRUE(report.ok()) << report.error().render();
     EXPECT_EQ(reportOf(*report, "text/token_embedding").provenance, Provenance::Converted);
@@ -110,14 +117,19 @@ TEST(Convert, GroupedFormatsHoldTheWordsOfTheCanonicalEncoder) {
     EXPECT_EQ(reportOf(*report, "text/final_norm").provenance, Provenance::NarrowedExactly);
     auto artifact = Artifact::open(out / (name + ".ninfer"));
     ASSERT_TRUE(artifact.ok());
-    uint32_t object = artifact->directory().bindings.at("text/layers/0/mlp/down").parts[0].object; // K = 96: partial group
+    uint32_t object = artifact->directory()
+                          .bindings.at("text/layers/0/mlp/down")
+                          .parts[0]
+                          .object; // K = 96: partial group
     auto geometry = artifact->geometry(object);
     const std::vector<float> &source = sourceValues(tensors, "model.layers.0.mlp.down_proj.weight");
     for (uint64_t n = 0; n < geometry->rows; ++n) {
       uint64_t groups = geometry->logicalGroupsPerRow();
       std::vector<int8_t> codes(geometry->k), stored(geometry->paddedK);
       std::vector<uint16_t> scales(groups), storedScales(geometry->groupsPerRow);
-      ASSERT_TRUE(encodeRowCanonical(geometry->format, std::span(source).subspan(n * 96, 96), codes, scales).ok());
+      ASSERT_TRUE(
+          encodeRowCanonical(geometry->format, std::span(source).subspan(n * 96, 96), codes, scales)
+              .ok());
       readGroupedRow(*geometry, *artifact->object(object), n, stored, storedScales);
       stored.resize(codes.size());
       storedScales.resize(groups);
@@ -135,12 +147,19 @@ TEST(Convert, GgufGivesTheSamePayloadAsTheFolderItWasMadeFrom) {
     writeTinyFolder(in.path(), tensors, "BF16", tinyConfig(qwen, false));
     writeBytes(in / "m.gguf", tinyGguf(tensors, 30, qwen ? "qwen3" : "llama").file());
     for (const char *recipe : {"bf16", "mixed"}) {
-      auto folder = convert({in.path(), out / "a.ninfer", recipe, [&](ConvertOptions &o) { plain(o); o.force = true; }});
-      auto gguf = convert({in / "m.gguf", out / "b.ninfer", recipe, [&](ConvertOptions &o) { plain(o); o.force = true; }});
+      auto folder = convert({in.path(), out / "a.ninfer", recipe, [&](ConvertOptions &o) {
+                               plain(o);
+                               o.force = true;
+                             }});
+      auto gguf = convert({in / "m.gguf", out / "b.ninfer", recipe, [&](ConvertOptions &o) {
+                             plain(o);
+                             o.force = true;
+                           }});
       ASSERT_TRUE(folder.ok()) << folder.error().render();
       ASSERT_TRUE(gguf.ok()) << gguf.error().render();
       EXPECT_EQ(folder->written->payloadSha256, gguf->written->payloadSha256) << recipe << qwen;
-      EXPECT_EQ(folder->written->storageSignature, gguf->written->storageSignature) << recipe << qwen;
+      EXPECT_EQ(folder->written->storageSignature, gguf->written->storageSignature)
+          << recipe << qwen;
     }
   }
 }
@@ -165,11 +184,13 @@ TEST(Convert, ShardsGiveTheSameFileAsOneFile) {
   EXPECT_EQ(a->written->payloadSha256, b->written->payloadSha256);
 }
 
-// --- block types -----------------------------------------------------------------------------------------------------
+// --- block types
+// -----------------------------------------------------------------------------------------------------
 
 /// The tiny model with Q8_0 matrices of made-up blocks; `edit` may spoil the bytes of one tensor.
 struct BlockModel {
-  std::map<std::string, std::vector<double>> values; ///< GGUF name -> values, rows in Hugging Face order
+  std::map<std::string, std::vector<double>>
+      values; ///< GGUF name -> values, rows in Hugging Face order
   std::string file;
 };
 
@@ -192,7 +213,8 @@ BlockModel q8Model(const std::function<void(const std::string &, std::string &)>
         seed = seed * 1664525u + 1013904223u;
         int exponent = static_cast<int>((seed >> 20) % 20); // subnormal scales included
         uint16_t scale = static_cast<uint16_t>(exponent << 10 | ((seed >> 8) & 1023));
-        double d = exponent ? std::ldexp(1024 + (scale & 1023), exponent - 25) : std::ldexp(scale & 1023, -24);
+        double d = exponent ? std::ldexp(1024 + (scale & 1023), exponent - 25)
+                            : std::ldexp(scale & 1023, -24);
         put<uint16_t>(row, scale);
         for (int j = 0; j < 32; ++j) {
           seed = seed * 1664525u + 1013904223u;
@@ -224,10 +246,11 @@ TEST(Convert, Q8BlocksMoveIntoW8WordForWord) {
   EXPECT_EQ(report->count(Provenance::Converted), 0u);
   EXPECT_EQ(reportOf(*report, "text/layers/0/attention/key").provenance, Provenance::Preserved);
   auto artifact = Artifact::open(out / "m.ninfer");
-  for (auto [parameter, tensor] : {std::pair("text/token_embedding", "token_embd.weight"),
-                                   std::pair("text/layers/0/attention/key", "blk.0.attn_k.weight"),
-                                   std::pair("text/layers/1/attention/query", "blk.1.attn_q.weight"),
-                                   std::pair("text/layers/1/mlp/down", "blk.1.ffn_down.weight")}) {
+  for (auto [parameter, tensor] :
+       {std::pair("text/token_embedding", "token_embd.weight"),
+        std::pair("text/layers/0/attention/key", "blk.0.attn_k.weight"),
+        std::pair("text/layers/1/attention/query", "blk.1.attn_q.weight"),
+        std::pair("text/layers/1/mlp/down", "blk.1.ffn_down.weight")}) {
     std::vector<float> stored = valuesOf(*artifact, parameter);
     const std::vector<double> &expected = model.values.at(tensor);
     ASSERT_EQ(stored.size(), expected.size());
@@ -244,9 +267,11 @@ TEST(Convert, BlockTypesNeedRequantizeForAnyOtherFormat) {
     ASSERT_FALSE(refused.ok()) << recipe;
     EXPECT_EQ(refused.error().kind, ErrorKind::Unsupported);
     EXPECT_NE(refused.error().render().find("--requantize"), std::string::npos);
-    EXPECT_NE(refused.error().render().find("and 14 more tensors"), std::string::npos) << refused.error().render();
+    EXPECT_NE(refused.error().render().find("and 14 more tensors"), std::string::npos)
+        << refused.error().render();
     EXPECT_EQ(filesIn(out.path()), 0u);
-    auto report = convert({in / "m.gguf", out / "m.ninfer", recipe, [](ConvertOptions &o) { o.requantize = true; }});
+    auto report = convert(
+        {in / "m.gguf", out / "m.ninfer", recipe, [](ConvertOptions &o) { o.requantize = true; }});
     ASSERT_TRUE(report.ok()) << report.error().render();
     EXPECT_EQ(report->count(Provenance::Converted), 15u);
     auto artifact = Artifact::open(out / "m.ninfer");
@@ -285,30 +310,38 @@ TEST(Convert, ABlockThatCannotMoveIsRefusedOrConverted) {
   auto refused = convert({in / "m.gguf", out / "m.ninfer"});
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().code, "NB0316");
-  EXPECT_NE(refused.error().message.find("tensor 'blk.1.ffn_up.weight' row 7 block 1: code -128 of element 3"),
+  EXPECT_NE(refused.error().message.find(
+                "tensor 'blk.1.ffn_up.weight' row 7 block 1: code -128 of element 3"),
             std::string::npos)
       << refused.error().message;
-  auto report = convert({in / "m.gguf", out / "m.ninfer", "w8", [](ConvertOptions &o) { o.requantize = true; }});
+  auto report = convert(
+      {in / "m.gguf", out / "m.ninfer", "w8", [](ConvertOptions &o) { o.requantize = true; }});
   ASSERT_TRUE(report.ok()) << report.error().render();
   EXPECT_EQ(reportOf(*report, "text/layers/1/mlp/up").provenance, Provenance::Converted);
   EXPECT_EQ(reportOf(*report, "text/layers/0/mlp/up").provenance, Provenance::Preserved);
 
   // An infinite scale is no value at all: refused under every option.
   writeBytes(in / "m.gguf", q8Model(spoil(7, 34 + 1, '\x7c')).file);
-  auto infinite = convert({in / "m.gguf", out / "x.ninfer", "q4", [](ConvertOptions &o) { o.requantize = true; }});
+  auto infinite = convert(
+      {in / "m.gguf", out / "x.ninfer", "q4", [](ConvertOptions &o) { o.requantize = true; }});
   ASSERT_FALSE(infinite.ok());
   EXPECT_EQ(infinite.error().code, "NB0317");
-  EXPECT_NE(infinite.error().message.find("'blk.1.ffn_up.weight' row 7 column 32"), std::string::npos)
+  EXPECT_NE(infinite.error().message.find("'blk.1.ffn_up.weight' row 7 column 32"),
+            std::string::npos)
       << infinite.error().message;
   EXPECT_FALSE(fs::exists(out / "x.ninfer"));
-  auto moved = convert({in / "m.gguf", out / "x.ninfer", "w8", [](ConvertOptions &o) { o.requantize = true; }});
+  auto moved = convert(
+      {in / "m.gguf", out / "x.ninfer", "w8", [](ConvertOptions &o) { o.requantize = true; }});
   ASSERT_FALSE(moved.ok());
   EXPECT_EQ(moved.error().code, "NB0317");
-  EXPECT_NE(moved.error().message.find("'blk.1.ffn_up.weight' row 7 block 1: the scale is not finite"), std::string::npos)
+  EXPECT_NE(
+      moved.error().message.find("'blk.1.ffn_up.weight' row 7 block 1: the scale is not finite"),
+      std::string::npos)
       << moved.error().message;
 }
 
-// --- values that no format holds -------------------------------------------------------------------------------------
+// --- values that no format holds
+// -------------------------------------------------------------------------------------
 
 TEST(Convert, NamesTheTensorRowAndColumnOfANonFiniteValue) {
   for (float poison : {NAN, INFINITY, -INFINITY}) {
@@ -320,12 +353,15 @@ TEST(Convert, NamesTheTensorRowAndColumnOfANonFiniteValue) {
       auto report = convert({in.path(), out / "m.ninfer", recipe});
       ASSERT_FALSE(report.ok());
       EXPECT_EQ(report.error().code, "NB0317");
-      EXPECT_NE(report.error().message.find("'model.layers.0.self_attn.q_proj.weight' row 3 column 5"), std::string::npos)
+      EXPECT_NE(
+          report.error().message.find("'model.layers.0.self_attn.q_proj.weight' row 3 column 5"),
+          std::string::npos)
           << report.error().message;
       EXPECT_EQ(filesIn(out.path()), 0u);
     }
     writeTinyFolder(in.path(), tensors, "BF16");
-    EXPECT_EQ(convert({in.path(), out / "m.ninfer", "bf16"}).error().code, "NB0317"); // also where words are copied
+    EXPECT_EQ(convert({in.path(), out / "m.ninfer", "bf16"}).error().code,
+              "NB0317"); // also where words are copied
   }
 }
 
@@ -336,14 +372,17 @@ TEST(Convert, RefusesValuesBeyondTheTargetFormat) {
   writeTinyFolder(in.path(), tensors, "F32");
   auto norm = convert({in.path(), out / "m.ninfer"});
   ASSERT_FALSE(norm.ok());
-  EXPECT_NE(norm.error().message.find("column 9: source value rounds to infinity"), std::string::npos) << norm.error().message;
+  EXPECT_NE(norm.error().message.find("column 9: source value rounds to infinity"),
+            std::string::npos)
+      << norm.error().message;
   tensors = tinyTensors();
   tensors[2].values[64] = 1e30f; // scale beyond binary16
   writeTinyFolder(in.path(), tensors, "F32");
   auto scale = convert({in.path(), out / "m.ninfer"});
   ASSERT_FALSE(scale.ok());
   EXPECT_EQ(scale.error().code, "NB0207");
-  EXPECT_NE(scale.error().message.find("'model.layers.0.self_attn.q_proj.weight' row 1"), std::string::npos)
+  EXPECT_NE(scale.error().message.find("'model.layers.0.self_attn.q_proj.weight' row 1"),
+            std::string::npos)
       << scale.error().message;
   EXPECT_EQ(filesIn(out.path()), 0u);
 }
@@ -362,7 +401,8 @@ TEST(Convert, ANormThatDoesNotFitBf16IsToldAsConverted) {
   EXPECT_EQ(valuesOf(*artifact, "text/layers/0/input_norm")[0], 1.0f); // ties to even
 }
 
-// --- the rest --------------------------------------------------------------------------------------------------------
+// --- the rest
+// --------------------------------------------------------------------------------------------------------
 
 TEST(Convert, TheFileDependsOnNothingButTheInputs) {
   TempFolder in, out;
@@ -384,7 +424,8 @@ TEST(Convert, TheFileDependsOnNothingButTheInputs) {
 TEST(Convert, ATiedHeadWithItsOwnFormatGetsItsOwnObject) {
   TempFolder in, out;
   writeTinyFolder(in.path(), tinyTensors(), "F32");
-  writeBytes(in / "r.toml", "[formats]\ndefault = \"q5\"\nembedding = \"bf16\"\nhead = \"q6\"\nkey = \"fp8\"\n");
+  writeBytes(in / "r.toml",
+             "[formats]\ndefault = \"q5\"\nembedding = \"bf16\"\nhead = \"q6\"\nkey = \"fp8\"\n");
   auto report = convert({in.path(), out / "m.ninfer", (in / "r.toml").string()});
   ASSERT_TRUE(report.ok()) << report.error().render();
   EXPECT_EQ(reportOf(*report, "text/token_embedding").format, Format::BF16);
@@ -397,7 +438,8 @@ TEST(Convert, ATiedHeadWithItsOwnFormatGetsItsOwnObject) {
 TEST(Convert, ADryRunTellsTheSameAndWritesNothing) {
   TempFolder in, out;
   writeBytes(in / "m.gguf", q8Model().file);
-  auto dry = convert({in / "m.gguf", out / "m.ninfer", "w8", [](ConvertOptions &o) { o.dryRun = true; }});
+  auto dry =
+      convert({in / "m.gguf", out / "m.ninfer", "w8", [](ConvertOptions &o) { o.dryRun = true; }});
   ASSERT_TRUE(dry.ok());
   EXPECT_FALSE(dry->written);
   EXPECT_EQ(filesIn(out.path()), 0u);
@@ -422,11 +464,13 @@ TEST(Convert, AnExistingOutputIsKeptUnlessForcedAndReplacedOnlyOnSuccess) {
   EXPECT_EQ(refused.error().code, "NB0905");
   tensors[4].values[0] = NAN;
   writeTinyFolder(in.path(), tensors, "F32");
-  EXPECT_FALSE(convert({in.path(), out / "m.ninfer", "w8", [](ConvertOptions &o) { o.force = true; }}).ok());
+  EXPECT_FALSE(
+      convert({in.path(), out / "m.ninfer", "w8", [](ConvertOptions &o) { o.force = true; }}).ok());
   EXPECT_EQ(readBytes(out / "m.ninfer"), "old");
   EXPECT_EQ(filesIn(out.path()), 1u);
   writeTinyFolder(in.path(), tinyTensors(), "F32");
-  EXPECT_TRUE(convert({in.path(), out / "m.ninfer", "w8", [](ConvertOptions &o) { o.force = true; }}).ok());
+  EXPECT_TRUE(
+      convert({in.path(), out / "m.ninfer", "w8", [](ConvertOptions &o) { o.force = true; }}).ok());
   EXPECT_TRUE(Artifact::open(out / "m.ninfer").ok());
 }
 
@@ -434,7 +478,8 @@ TEST(Convert, NeverReplacesItsOwnSource) {
   TempFolder in;
   writeBytes(in / "m.gguf", q8Model().file);
   std::string before = readBytes(in / "m.gguf");
-  auto report = convert({in / "m.gguf", in / "m.gguf", "w8", [](ConvertOptions &o) { o.force = true; }});
+  auto report =
+      convert({in / "m.gguf", in / "m.gguf", "w8", [](ConvertOptions &o) { o.force = true; }});
   ASSERT_FALSE(report.ok());
   EXPECT_EQ(report.error().code, "NB0905");
   EXPECT_TRUE(readBytes(in / "m.gguf") == before);
@@ -474,7 +519,8 @@ TEST(Convert, ReportsAnOutputThatCannotBeWritten) {
 TEST(Convert, ARecipeOfAnotherModelIsRefused) {
   TempFolder in, out;
   writeTinyFolder(in.path(), tinyTensors(), "F32");
-  writeBytes(in / "r.toml", "[formats]\ndefault = \"q5\"\n[[layers]]\nfirst = 2\nlast = 3\ndown = \"q6\"\n");
+  writeBytes(in / "r.toml",
+             "[formats]\ndefault = \"q5\"\n[[layers]]\nfirst = 2\nlast = 3\ndown = \"q6\"\n");
   auto report = convert({in.path(), out / "m.ninfer", (in / "r.toml").string()});
   ASSERT_FALSE(report.ok());
   EXPECT_EQ(report.error().kind, ErrorKind::Usage);

@@ -1,5 +1,5 @@
-// ggml blocks: decoding against values of the reference package (test/oracle/ggml_blocks.py), and the proof, code by
-// code and scale by scale, that four types move exactly into W8G32_F16S.
+// ggml blocks: decoding against values of the reference package (test/oracle/ggml_blocks.py), and
+// the proof, code by code and scale by scale, that four types move exactly into W8G32_F16S.
 #include "convert/GgmlBlocks.h"
 
 #include "SourceBuilders.h"
@@ -15,7 +15,8 @@ namespace {
 using nlohmann::json;
 
 const json &vectors() {
-  static const json data = json::parse(test::readBytes(NINFER_SOURCE_DIR "/test/vectors/ggml/blocks.json"));
+  static const json data =
+      json::parse(test::readBytes(NINFER_SOURCE_DIR "/test/vectors/ggml/blocks.json"));
   return data;
 }
 
@@ -26,9 +27,10 @@ std::vector<std::byte> fromHex(const std::string &hex) {
   return out;
 }
 
-const SourceType kBlockTypes[] = {SourceType::Q8_0, SourceType::Q4_0, SourceType::Q5_0, SourceType::IQ4_NL,
-                                  SourceType::Q4_1, SourceType::Q5_1, SourceType::Q2_K, SourceType::Q3_K,
-                                  SourceType::Q4_K, SourceType::Q5_K, SourceType::Q6_K, SourceType::IQ4_XS};
+const SourceType kBlockTypes[] = {SourceType::Q8_0,   SourceType::Q4_0, SourceType::Q5_0,
+                                  SourceType::IQ4_NL, SourceType::Q4_1, SourceType::Q5_1,
+                                  SourceType::Q2_K,   SourceType::Q3_K, SourceType::Q4_K,
+                                  SourceType::Q5_K,   SourceType::Q6_K, SourceType::IQ4_XS};
 
 TEST(GgmlBlocks, DecodeLikeTheReferenceBitForBit) {
   for (SourceType type : kBlockTypes) {
@@ -53,8 +55,8 @@ TEST(GgmlBlocks, DecodePlainWords) {
   std::vector<std::byte> f16 = fromHex("0100ff030004003cffc7ff7b");
   std::vector<float> values(6);
   decodeSourceRow(SourceType::F16, f16, values);
-  EXPECT_EQ(values, (std::vector<float>{5.960464477539063e-08f, 6.097555160522461e-05f, 6.103515625e-05f, 1.0f,
-                                        -7.99609375f, 65504.0f}));
+  EXPECT_EQ(values, (std::vector<float>{5.960464477539063e-08f, 6.097555160522461e-05f,
+                                        6.103515625e-05f, 1.0f, -7.99609375f, 65504.0f}));
   std::vector<float> two(2);
   decodeSourceRow(SourceType::BF16, fromHex("803f0100"), two);
   EXPECT_EQ(two, (std::vector<float>{1.0f, std::ldexp(1.0f, -133)}));
@@ -62,12 +64,14 @@ TEST(GgmlBlocks, DecodePlainWords) {
   EXPECT_EQ(two, (std::vector<float>{1.0f, std::ldexp(1.0f, -149)}));
 }
 
-// --- the proof -------------------------------------------------------------------------------------------------------
+// --- the proof
+// -------------------------------------------------------------------------------------------------------
 
 /// Value of a binary16 word from the definition of the encoding.
 double halfValue(uint16_t word) {
   int exponent = (word >> 10) & 31, fraction = word & 1023;
-  double magnitude = exponent == 0 ? std::ldexp(fraction, -24) : std::ldexp(1024 + fraction, exponent - 25);
+  double magnitude =
+      exponent == 0 ? std::ldexp(fraction, -24) : std::ldexp(1024 + fraction, exponent - 25);
   return word & 0x8000 ? -magnitude : magnitude;
 }
 
@@ -92,7 +96,8 @@ std::vector<ExactType> exactTypes() {
          for (int j = 0; j < 32; ++j)
            b[2 + j] = static_cast<uint8_t>(w[j] - 128);
        }},
-      {SourceType::Q4_0, 16, [](int w) { return w - 8; }, [](uint8_t *b, const int *w) { packNibbles(b + 2, w); }},
+      {SourceType::Q4_0, 16, [](int w) { return w - 8; },
+       [](uint8_t *b, const int *w) { packNibbles(b + 2, w); }},
       {SourceType::Q5_0, 32, [](int w) { return w - 16; },
        [](uint8_t *b, const int *w) {
          uint32_t high = 0;
@@ -106,14 +111,15 @@ std::vector<ExactType> exactTypes() {
   };
 }
 
-/// All 65536 scale words times all codes in all lanes: the moved words have exactly the source's value, or the block is
-/// refused for a stated reason and no other.
+/// All 65536 scale words times all codes in all lanes: the moved words have exactly the source's
+/// value, or the block is refused for a stated reason and no other.
 TEST(GgmlBlocks, EveryScaleAndCodeMovesExactlyOrIsRefused) {
   for (const ExactType &t : exactTypes()) {
     const SourceTypeInfo &info = sourceTypeInfo(t.type);
     size_t moved = 0, refused = 0;
     for (uint32_t scale = 0; scale < 65536; ++scale) {
-      // A rotation per scale word puts every code into every lane over the scales; all codes occur for each scale.
+      // A rotation per scale word puts every code into every lane over the scales; all codes occur
+      // for each scale.
       for (int base = 0; base < t.codes; base += 32) {
         int words[32];
         bool has128 = false;
@@ -132,7 +138,8 @@ TEST(GgmlBlocks, EveryScaleAndCodeMovesExactlyOrIsRefused) {
         auto fault = moveRowIntoW8(t.type, block, codes, scales, kind);
         bool finite = (scale & 0x7c00) != 0x7c00;
         bool legal = finite && scale != 0x8000 && (!has128 || scale == 0);
-        ASSERT_EQ(!fault, legal) << info.name << " scale " << scale << (fault ? ": " + fault->rule : "");
+        ASSERT_EQ(!fault, legal) << info.name << " scale " << scale
+                                 << (fault ? ": " + fault->rule : "");
         if (fault) {
           ++refused;
           continue;
@@ -144,7 +151,8 @@ TEST(GgmlBlocks, EveryScaleAndCodeMovesExactlyOrIsRefused) {
           int code = codes[static_cast<size_t>(j)];
           ASSERT_NE(code, -128);
           double expected = halfValue(static_cast<uint16_t>(scale)) * t.value(words[j]);
-          ASSERT_EQ(halfValue(scales[0]) * code, expected) << info.name << " scale " << scale << " word " << words[j];
+          ASSERT_EQ(halfValue(scales[0]) * code, expected)
+              << info.name << " scale " << scale << " word " << words[j];
           if (scales[0] == 0) {
             ASSERT_EQ(code, 0); // the format's rule: zero scale, zero codes
           }
@@ -173,8 +181,8 @@ TEST(GgmlBlocks, TheSmallestScaleKeepsItsValue) {
 
 TEST(GgmlBlocks, FaultsNameTheBlockAndTheRule) {
   std::vector<std::byte> row(2 * 34);
-  row[34 + 1] = std::byte{0x3c};       // second block, d = 1
-  row[34 + 2 + 5] = std::byte{0x80};   // code -128 in lane 5
+  row[34 + 1] = std::byte{0x3c};     // second block, d = 1
+  row[34 + 2 + 5] = std::byte{0x80}; // code -128 in lane 5
   std::vector<int8_t> codes(64);
   std::vector<uint16_t> scales(2);
   MoveKind kind = MoveKind::SameWords;

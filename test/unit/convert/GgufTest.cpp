@@ -78,7 +78,9 @@ std::string nested(int depth) {
 
 std::vector<Hostile> hostileFiles() {
   constexpr ErrorKind bad = ErrorKind::BadFile, unsupported = ErrorKind::Unsupported;
-  auto one = [](const std::function<void(GgufBuilder &)> &edit) { return [edit] { return built(edit); }; };
+  auto one = [](const std::function<void(GgufBuilder &)> &edit) {
+    return [edit] { return built(edit); };
+  };
   auto tensor = [&](uint32_t type, std::vector<uint64_t> shape, uint64_t offset = 0) {
     return one([=](GgufBuilder &b) {
       b.tensor("a", 0, {8}, std::string(32, '\0'));
@@ -87,28 +89,62 @@ std::vector<Hostile> hostileFiles() {
   };
   return {
       {"Empty", [] { return std::string(); }, bad, "the magic"},
-      {"OtherMagic", [] { return std::string("GGML") + std::string(60, '\0'); }, bad, "not a GGUF file"},
+      {"OtherMagic", [] { return std::string("GGML") + std::string(60, '\0'); }, bad,
+       "not a GGUF file"},
       {"VersionTwo", one([](GgufBuilder &b) { b.version = 2; }), unsupported, "version 2"},
       {"VersionFuture", one([](GgufBuilder &b) { b.version = 4; }), unsupported, "version 4"},
       {"BigEndian", one([](GgufBuilder &b) { b.version = 0x03000000; }), unsupported, "big-endian"},
-      {"TensorCountLies", one([](GgufBuilder &b) { b.tensorCount = UINT64_MAX; }), bad, "tensor count"},
-      {"EntryCountLies", one([](GgufBuilder &b) { b.entryCount = 1ull << 60; }), bad, "metadata count"},
-      {"EntryMissing", one([](GgufBuilder &b) { b.u32("k", 1); b.entryCount = 2; }), bad, "m.gguf"},
-      {"Truncated", [] { std::string f = built([](GgufBuilder &b) { b.string("key", "value"); }); return f.substr(0, 40); }, bad, "m.gguf"},
-      {"DuplicateKey", one([](GgufBuilder &b) { b.u32("k", 1); b.u32("k", 2); }), bad, "duplicate metadata key 'k'"},
+      {"TensorCountLies", one([](GgufBuilder &b) { b.tensorCount = UINT64_MAX; }), bad,
+       "tensor count"},
+      {"EntryCountLies", one([](GgufBuilder &b) { b.entryCount = 1ull << 60; }), bad,
+       "metadata count"},
+      {"EntryMissing", one([](GgufBuilder &b) {
+         b.u32("k", 1);
+         b.entryCount = 2;
+       }),
+       bad, "m.gguf"},
+      {"Truncated",
+       [] {
+         std::string f = built([](GgufBuilder &b) { b.string("key", "value"); });
+         return f.substr(0, 40);
+       },
+       bad, "m.gguf"},
+      {"DuplicateKey", one([](GgufBuilder &b) {
+         b.u32("k", 1);
+         b.u32("k", 2);
+       }),
+       bad, "duplicate metadata key 'k'"},
       {"EmptyKey", one([](GgufBuilder &b) { b.u32("", 1); }), bad, "key is empty"},
-      {"LongKey", one([](GgufBuilder &b) { b.u32(std::string(300, 'k'), 1); }), bad, "metadata key"},
-      {"UnknownValueType", one([](GgufBuilder &b) { b.raw("k", 13, std::string(8, '\0')); }), bad, "unknown value type 13"},
+      {"LongKey", one([](GgufBuilder &b) { b.u32(std::string(300, 'k'), 1); }), bad,
+       "metadata key"},
+      {"UnknownValueType", one([](GgufBuilder &b) { b.raw("k", 13, std::string(8, '\0')); }), bad,
+       "unknown value type 13"},
       {"BooleanTwo", one([](GgufBuilder &b) { b.raw("k", 7, "\2"); }), bad, "boolean"},
-      {"StringBeyondFile", one([](GgufBuilder &b) { std::string v; put<uint64_t>(v, 1ull << 40); b.raw("k", 8, v); }), bad, "metadata string"},
-      {"ArrayBeyondFile", one([](GgufBuilder &b) { b.raw("k", 9, arrayOf(0, 1ull << 40)); }), bad, "array of"},
-      {"ArrayOverflow", one([](GgufBuilder &b) { b.raw("k", 9, arrayOf(10, UINT64_MAX)); }), bad, "array of"},
-      {"ArrayOfUnknown", one([](GgufBuilder &b) { b.raw("k", 9, arrayOf(99, 1, "x")); }), bad, "element type 99"},
+      {"StringBeyondFile", one([](GgufBuilder &b) {
+         std::string v;
+         put<uint64_t>(v, 1ull << 40);
+         b.raw("k", 8, v);
+       }),
+       bad, "metadata string"},
+      {"ArrayBeyondFile", one([](GgufBuilder &b) { b.raw("k", 9, arrayOf(0, 1ull << 40)); }), bad,
+       "array of"},
+      {"ArrayOverflow", one([](GgufBuilder &b) { b.raw("k", 9, arrayOf(10, UINT64_MAX)); }), bad,
+       "array of"},
+      {"ArrayOfUnknown", one([](GgufBuilder &b) { b.raw("k", 9, arrayOf(99, 1, "x")); }), bad,
+       "element type 99"},
       {"ArrayTooDeep", one([](GgufBuilder &b) { b.raw("k", 9, nested(6)); }), bad, "nested deeper"},
-      {"ArrayInexactInteger", one([](GgufBuilder &b) { std::string v; put<uint64_t>(v, UINT64_MAX); b.raw("k", 9, arrayOf(10, 1, v)); }), bad, "2^53"},
-      {"AlignmentZero", one([](GgufBuilder &b) { b.u32("general.alignment", 0); }), bad, "power of two"},
-      {"AlignmentOdd", one([](GgufBuilder &b) { b.u32("general.alignment", 24); }), bad, "power of two"},
-      {"AlignmentText", one([](GgufBuilder &b) { b.string("general.alignment", "32"); }), bad, "power of two"},
+      {"ArrayInexactInteger", one([](GgufBuilder &b) {
+         std::string v;
+         put<uint64_t>(v, UINT64_MAX);
+         b.raw("k", 9, arrayOf(10, 1, v));
+       }),
+       bad, "2^53"},
+      {"AlignmentZero", one([](GgufBuilder &b) { b.u32("general.alignment", 0); }), bad,
+       "power of two"},
+      {"AlignmentOdd", one([](GgufBuilder &b) { b.u32("general.alignment", 24); }), bad,
+       "power of two"},
+      {"AlignmentText", one([](GgufBuilder &b) { b.string("general.alignment", "32"); }), bad,
+       "power of two"},
       {"RankZero", tensor(0, {}), bad, "rank"},
       {"RankFive", tensor(0, {1, 1, 1, 1, 1}), bad, "rank"},
       {"ZeroDimension", tensor(0, {0, 4}), bad, "is zero"},
@@ -121,9 +157,19 @@ std::vector<Hostile> hostileFiles() {
       {"OffsetWraps", tensor(0, {8}, UINT64_MAX - 31), bad, "beyond"},
       {"EndBeyond", tensor(0, {64}, 0), bad, "beyond"},
       {"Overlap", tensor(0, {8}, 0), bad, "overlap"},
-      {"DuplicateTensor", one([](GgufBuilder &b) { b.tensor("w", 0, {1}, "1234"); b.tensor("w", 0, {1}, "1234"); }), bad, "duplicate tensor name 'w'"},
-      {"NameNotUtf8", one([](GgufBuilder &b) { b.tensor("\xff", 0, {1}, "1234"); }), bad, "not UTF-8"},
-      {"NoData", [] { std::string f = built([](GgufBuilder &b) { b.tensor("w", 0, {8}, std::string(32, 'x')); }); return f.substr(0, f.size() - 33); }, bad, "m.gguf"},
+      {"DuplicateTensor", one([](GgufBuilder &b) {
+         b.tensor("w", 0, {1}, "1234");
+         b.tensor("w", 0, {1}, "1234");
+       }),
+       bad, "duplicate tensor name 'w'"},
+      {"NameNotUtf8", one([](GgufBuilder &b) { b.tensor("\xff", 0, {1}, "1234"); }), bad,
+       "not UTF-8"},
+      {"NoData",
+       [] {
+         std::string f = built([](GgufBuilder &b) { b.tensor("w", 0, {8}, std::string(32, 'x')); });
+         return f.substr(0, f.size() - 33);
+       },
+       bad, "m.gguf"},
   };
 }
 
@@ -133,11 +179,14 @@ TEST_P(HostileGguf, IsRefused) {
   auto gguf = parse(GetParam().bytes());
   ASSERT_FALSE(gguf.ok());
   EXPECT_EQ(gguf.error().kind, GetParam().kind) << gguf.error().render();
-  EXPECT_NE(gguf.error().message.find(GetParam().message), std::string::npos) << gguf.error().message;
+  EXPECT_NE(gguf.error().message.find(GetParam().message), std::string::npos)
+      << gguf.error().message;
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, HostileGguf, testing::ValuesIn(hostileFiles()),
-                         [](const testing::TestParamInfo<Hostile> &info) { return info.param.name; });
+                         [](const testing::TestParamInfo<Hostile> &info) {
+                           return info.param.name;
+                         });
 
 TEST(Gguf, EveryPrefixOfAValidFileIsRefusedOrReadWithoutHarm) {
   std::string whole = tinyGguf(tinyTensors(), 0).file();

@@ -1,5 +1,5 @@
-// Tokenizers made from GGUF metadata: id for id equal to the reference package on the committed odd texts (the same
-// vectors test the runtime reader), and refusals.
+// Tokenizers made from GGUF metadata: id for id equal to the reference package on the committed odd
+// texts (the same vectors test the runtime reader), and refusals.
 #include "convert/TokenizerFiles.h"
 
 #include "SourceBuilders.h"
@@ -47,8 +47,9 @@ GgufBuilder fromTokenizerJson(const Json &source, const std::string &pre) {
     types.at(token["id"].get<size_t>()) = token["special"].get<bool>() ? 3 : 4;
   std::vector<std::string> merges;
   for (const Json &merge : source["model"]["merges"])
-    merges.push_back(merge.is_string() ? merge.get<std::string>()
-                                       : merge[0].get<std::string>() + " " + merge[1].get<std::string>());
+    merges.push_back(merge.is_string()
+                         ? merge.get<std::string>()
+                         : merge[0].get<std::string>() + " " + merge[1].get<std::string>());
   GgufBuilder b;
   b.string("tokenizer.ggml.model", "gpt2");
   b.string("tokenizer.ggml.pre", pre);
@@ -64,7 +65,8 @@ TEST(GgufTokenizer, GivesTheReferenceIdsOnOddTexts) {
   struct Case {
     const char *pre, *file;
   };
-  for (const Case &c : {Case{"smollm", "smollm"}, Case{"llama-bpe", "llama3"}, Case{"qwen2", "qwen2"}, Case{"gpt-2", "gpt2"}}) {
+  for (const Case &c : {Case{"smollm", "smollm"}, Case{"llama-bpe", "llama3"},
+                        Case{"qwen2", "qwen2"}, Case{"gpt-2", "gpt2"}}) {
     std::string stem = std::string(NINFER_SOURCE_DIR "/test/vectors/tokenizer/") + c.file;
     auto resources = make(fromTokenizerJson(Json::parse(readBytes(stem + ".json")), c.pre));
     ASSERT_TRUE(resources.ok()) << resources.error().render();
@@ -91,7 +93,8 @@ TEST(GgufTokenizer, MakesTheOtherResources) {
   EXPECT_EQ(find(*resources, "chat_template.jinja"), "{{ messages }}");
   Json generation = Json::parse(find(*resources, "generation_config.json"));
   EXPECT_EQ(generation["bos_token_id"], 1);
-  EXPECT_EQ(generation["eos_token_id"], (std::vector<int>{2, 0})); // eos, then the other control token that ends a text
+  EXPECT_EQ(generation["eos_token_id"],
+            (std::vector<int>{2, 0})); // eos, then the other control token that ends a text
   EXPECT_EQ(generation["pad_token_id"], 0);
   Json config = Json::parse(find(*resources, "tokenizer_config.json"));
   EXPECT_EQ(config["eos_token"], "<|im_end|>");
@@ -139,30 +142,75 @@ TEST(GgufTokenizer, RefusesByName) {
     b.strings("tokenizer.ggml.tokens", tokens);
     b.strings("tokenizer.ggml.merges", merges);
   };
-  for (const Case &c : std::vector<Case>{
-           {[&](GgufBuilder &) {}, unsupported, "tokenizer model ''"},
-           {[&](GgufBuilder &b) { base(b, {"a"}, {}, "smollm", "llama"); }, unsupported, "tokenizer model 'llama'"},
-           {[&](GgufBuilder &b) { base(b, {"a"}, {}, "tekken"); }, unsupported, "pre-tokenizer 'tekken'"},
-           {[&](GgufBuilder &b) { base(b, {"a"}, {}); b.boolean("tokenizer.ggml.add_space_prefix", true); }, unsupported, "add_space_prefix"},
-           {[&](GgufBuilder &b) { base(b, {}, {}); }, bad, "tokenizer.ggml.tokens"},
-           {[&](GgufBuilder &b) { base(b, std::vector<std::string>(101, "x"), {}); }, bad, "101 tokens, the embedding has 100"},
-           {[&](GgufBuilder &b) { base(b, {"a", "b", "a"}, {}); }, bad, "tokens 0 and 2 are equal"},
-           {[&](GgufBuilder &b) { base(b, {"a", "\xff"}, {}); }, bad, "token 1 is empty or not UTF-8"},
-           {[&](GgufBuilder &b) { base(b, {"a", ""}, {}); }, bad, "token 1 is empty"},
-           {[&](GgufBuilder &b) { base(b, {"a", "b"}, {}); b.ints("tokenizer.ggml.token_type", {1}); }, bad, "1 entries for 2 tokens"},
-           {[&](GgufBuilder &b) { base(b, {"a"}, {}); b.ints("tokenizer.ggml.token_type", {7}); }, bad, "unknown type"},
-           {[&](GgufBuilder &b) { base(b, {"a", "b"}, {"a b"}); }, bad, "\"ab\" is no token"},
-           {[&](GgufBuilder &b) { base(b, {"a", "b", "ab"}, {"ab"}); }, bad, "merge 0 is not two parts"},
-           {[&](GgufBuilder &b) { base(b, {"a", "b", "ab"}, {"a  b"}); }, bad, "merge 0 is not two parts"},
-           {[&](GgufBuilder &b) { base(b, {"a", "b", "ab"}, {"a \xff"}); }, bad, "is no token"},
-           {[&](GgufBuilder &b) { base(b, {"a"}, {}); b.u32("tokenizer.ggml.eos_token_id", 1); }, bad, "names no token"},
-           {[&](GgufBuilder &b) { base(b, {"a"}, {}); b.string("tokenizer.ggml.bos_token_id", "0"); }, bad, "bos_token_id"}}) {
+  for (const Case &c :
+       std::vector<Case>{{[&](GgufBuilder &) {}, unsupported, "tokenizer model ''"},
+                         {[&](GgufBuilder &b) { base(b, {"a"}, {}, "smollm", "llama"); },
+                          unsupported, "tokenizer model 'llama'"},
+                         {[&](GgufBuilder &b) { base(b, {"a"}, {}, "tekken"); }, unsupported,
+                          "pre-tokenizer 'tekken'"},
+                         {[&](GgufBuilder &b) {
+                            base(b, {"a"}, {});
+                            b.boolean("tokenizer.ggml.add_space_prefix", true);
+                          },
+                          unsupported, "add_space_prefix"},
+                         {[&](GgufBuilder &b) { base(b, {}, {}); }, bad, "tokenizer.ggml.tokens"},
+                         {[&](GgufBuilder &b) { base(b, std::vector<std::string>(101, "x"), {}); },
+                          bad, "101 tokens, the embedding has 100"},
+                         {[&](GgufBuilder &b) {
+                            base(b, {"a", "b", "a"}, {});
+                          },
+                          bad, "tokens 0 and 2 are equal"},
+                         {[&](GgufBuilder &b) {
+                            base(b, {"a", "\xff"}, {});
+                          },
+                          bad, "token 1 is empty or not UTF-8"},
+                         {[&](GgufBuilder &b) {
+                            base(b, {"a", ""}, {});
+                          },
+                          bad, "token 1 is empty"},
+                         {[&](GgufBuilder &b) {
+                            base(b, {"a", "b"}, {});
+                            b.ints("tokenizer.ggml.token_type", {1});
+                          },
+                          bad, "1 entries for 2 tokens"},
+                         {[&](GgufBuilder &b) {
+                            base(b, {"a"}, {});
+                            b.ints("tokenizer.ggml.token_type", {7});
+                          },
+                          bad, "unknown type"},
+                         {[&](GgufBuilder &b) {
+                            base(b, {"a", "b"}, {"a b"});
+                          },
+                          bad, "\"ab\" is no token"},
+                         {[&](GgufBuilder &b) {
+                            base(b, {"a", "b", "ab"}, {"ab"});
+                          },
+                          bad, "merge 0 is not two parts"},
+                         {[&](GgufBuilder &b) {
+                            base(b, {"a", "b", "ab"}, {"a  b"});
+                          },
+                          bad, "merge 0 is not two parts"},
+                         {[&](GgufBuilder &b) {
+                            base(b, {"a", "b", "ab"}, {"a \xff"});
+                          },
+                          bad, "is no token"},
+                         {[&](GgufBuilder &b) {
+                            base(b, {"a"}, {});
+                            b.u32("tokenizer.ggml.eos_token_id", 1);
+                          },
+                          bad, "names no token"},
+                         {[&](GgufBuilder &b) {
+                            base(b, {"a"}, {});
+                            b.string("tokenizer.ggml.bos_token_id", "0");
+                          },
+                          bad, "bos_token_id"}}) {
     GgufBuilder b;
     c.edit(b);
     auto resources = make(b, 100);
     ASSERT_FALSE(resources.ok()) << c.message;
     EXPECT_EQ(resources.error().kind, c.kind) << resources.error().render();
-    EXPECT_NE(resources.error().message.find(c.message), std::string::npos) << resources.error().message;
+    EXPECT_NE(resources.error().message.find(c.message), std::string::npos)
+        << resources.error().message;
   }
 }
 

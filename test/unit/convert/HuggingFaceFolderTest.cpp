@@ -1,5 +1,5 @@
-// Model folders: the shard index as an attacker would write it, links, ambiguous folders, and shards that disagree with
-// their index.
+// Model folders: the shard index as an attacker would write it, links, ambiguous folders, and
+// shards that disagree with their index.
 #include "convert/HuggingFaceFolder.h"
 
 #include "SourceBuilders.h"
@@ -20,23 +20,26 @@ std::string indexOf(const std::vector<std::pair<std::string, std::string>> &map)
 
 TEST(ShardIndex, RefusesEveryNameThatIsNotOnePlainBaseName) {
   for (const std::string &name :
-       {std::string("../other/m.safetensors"), std::string("/etc/m.safetensors"), std::string("a/../../m.safetensors"),
-        std::string("./m.safetensors"), std::string("m.safetensors\0x", 15), std::string("C:\\m.safetensors"),
-        std::string("C:m.safetensors"), std::string("sub/m.safetensors"), std::string(""), std::string("."),
-        std::string(".."), std::string("m\n.safetensors")}) {
+       {std::string("../other/m.safetensors"), std::string("/etc/m.safetensors"),
+        std::string("a/../../m.safetensors"), std::string("./m.safetensors"),
+        std::string("m.safetensors\0x", 15), std::string("C:\\m.safetensors"),
+        std::string("C:m.safetensors"), std::string("sub/m.safetensors"), std::string(""),
+        std::string("."), std::string(".."), std::string("m\n.safetensors")}) {
     auto map = parseShardIndex(indexOf({{"w", name}}), "model.safetensors.index.json");
     ASSERT_FALSE(map.ok()) << name;
     EXPECT_EQ(map.error().code, "NB0312");
-    EXPECT_NE(map.error().message.find("unsafe file name"), std::string::npos) << map.error().message;
+    EXPECT_NE(map.error().message.find("unsafe file name"), std::string::npos)
+        << map.error().message;
     EXPECT_NE(map.error().message.find("\"w\""), std::string::npos) << map.error().message;
   }
   EXPECT_TRUE(parseShardIndex(indexOf({{"w", "m-00001-of-00002.safetensors"}}), "i").ok());
 }
 
 TEST(ShardIndex, RefusesBrokenForms) {
-  for (const char *text : {R"({"weight_map":{"w":"a","w":"b"}})", R"({"weight_map":{"w":1}})", R"({"weight_map":{}})",
-                           R"({"weight_map":[]})", R"({})", R"({"weight_map":{"w":"a"},"x":1})", "[]", "{",
-                           R"({"weight_map":{"w":"a"},"weight_map":{"w":"b"}})"}) {
+  for (const char *text :
+       {R"({"weight_map":{"w":"a","w":"b"}})", R"({"weight_map":{"w":1}})", R"({"weight_map":{}})",
+        R"({"weight_map":[]})", R"({})", R"({"weight_map":{"w":"a"},"x":1})", "[]", "{",
+        R"({"weight_map":{"w":"a"},"weight_map":{"w":"b"}})"}) {
     auto map = parseShardIndex(text, "i");
     ASSERT_FALSE(map.ok()) << text;
     EXPECT_EQ(map.error().kind, ErrorKind::BadFile);
@@ -118,11 +121,13 @@ TEST(HuggingFaceFolder, OpensShards) {
 TEST(HuggingFaceFolder, RefusesShardsThatDisagreeWithTheIndex) {
   TempFolder folder;
   auto map = writeShards(folder.path());
-  auto expect = [&](const std::vector<std::pair<std::string, std::string>> &edited, const std::string &message) {
+  auto expect = [&](const std::vector<std::pair<std::string, std::string>> &edited,
+                    const std::string &message) {
     writeBytes(folder / kIndex, indexOf(edited));
     auto checkpoint = openHuggingFace(folder.path(), "", {});
     ASSERT_FALSE(checkpoint.ok()) << message;
-    EXPECT_NE(checkpoint.error().message.find(message), std::string::npos) << checkpoint.error().message;
+    EXPECT_NE(checkpoint.error().message.find(message), std::string::npos)
+        << checkpoint.error().message;
   };
   auto swapped = map;
   swapped[1].second = "a.safetensors";
@@ -146,7 +151,8 @@ TEST(HuggingFaceFolder, RefusesATensorInTwoShards) {
   writeBytes(folder / kIndex, indexOf(map));
   auto checkpoint = openHuggingFace(folder.path(), "", {});
   ASSERT_FALSE(checkpoint.ok());
-  EXPECT_NE(checkpoint.error().message.find("occurs twice"), std::string::npos) << checkpoint.error().message;
+  EXPECT_NE(checkpoint.error().message.find("occurs twice"), std::string::npos)
+      << checkpoint.error().message;
 }
 
 TEST(HuggingFaceFolder, RefusesAnAmbiguousOrEmptyFolder) {
@@ -172,15 +178,22 @@ TEST(HuggingFaceFolder, ListsMissingExtraAndMisshapedTensorsTogether) {
   ASSERT_FALSE(checkpoint.ok());
   EXPECT_EQ(checkpoint.error().code, "NB0319");
   std::string text = checkpoint.error().render();
-  EXPECT_NE(text.find("missing: tensor 'model.layers.0.input_layernorm.weight' [64]"), std::string::npos) << text;
-  EXPECT_NE(text.find("misshaped: tensor 'model.layers.0.self_attn.k_proj.weight' is [64,32]"), std::string::npos) << text;
-  EXPECT_NE(text.find("extra: tensor 'model.layers.0.self_attn.q_proj.bias' [64]"), std::string::npos) << text;
+  EXPECT_NE(text.find("missing: tensor 'model.layers.0.input_layernorm.weight' [64]"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("misshaped: tensor 'model.layers.0.self_attn.k_proj.weight' is [64,32]"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("extra: tensor 'model.layers.0.self_attn.q_proj.bias' [64]"),
+            std::string::npos)
+      << text;
 }
 
 TEST(HuggingFaceFolder, IgnoresRotaryTablesAndATiedHeadAndSaysSo) {
   TempFolder folder;
   std::vector<TinyTensor> tensors = tinyTensors(false, false); // with lm_head
-  tensors.push_back({"model.layers.0.self_attn.rotary_emb.inv_freq", "", {8}, std::vector<float>(8, 1.0f)});
+  tensors.push_back(
+      {"model.layers.0.self_attn.rotary_emb.inv_freq", "", {8}, std::vector<float>(8, 1.0f)});
   writeTinyFolder(folder.path(), tensors, "F32"); // config says tied
   auto checkpoint = openHuggingFace(folder.path(), "", {});
   ASSERT_TRUE(checkpoint.ok()) << checkpoint.error().render();
@@ -197,7 +210,8 @@ TEST(HuggingFaceFolder, RefusesParametersOfATypeThatIsNoFloat) {
   writeBytes(folder / "model.safetensors", file.file());
   auto checkpoint = openHuggingFace(folder.path(), "", {});
   ASSERT_FALSE(checkpoint.ok());
-  EXPECT_NE(checkpoint.error().render().find("has type I32"), std::string::npos) << checkpoint.error().render();
+  EXPECT_NE(checkpoint.error().render().find("has type I32"), std::string::npos)
+      << checkpoint.error().render();
 }
 
 struct TextCase {
@@ -209,11 +223,13 @@ TEST(TokenizerFiles, RefusesBrokenResources) {
            {"tokenizer.json", R"({"model":{"vocab":{"a":40}}})", "id of token \"a\""},
            {"tokenizer.json", R"({"model":{"vocab":{"a":-1}}})", "id of token"},
            {"tokenizer.json", R"({"model":{"vocab":{"a":1,"a":2}}})", "duplicate"},
-           {"tokenizer.json", R"({"model":{"vocab":{}},"added_tokens":[{"id":40,"content":"x"}]})", "id of token"},
+           {"tokenizer.json", R"({"model":{"vocab":{}},"added_tokens":[{"id":40,"content":"x"}]})",
+            "id of token"},
            {"tokenizer.json", "{}", "model.vocab"},
            {"tokenizer.json", "[]", "JSON object"},
            {"tokenizer_config.json", "{", "tokenizer_config.json"},
-           {"tokenizer_config.json", R"({"chat_template":[{"name":"rag","template":"x"}]})", "default"},
+           {"tokenizer_config.json", R"({"chat_template":[{"name":"rag","template":"x"}]})",
+            "default"},
            {"chat_template.jinja", "", "is empty"},
            {"generation_config.json", "1", "JSON object"}}) {
     TempFolder folder;
@@ -221,15 +237,17 @@ TEST(TokenizerFiles, RefusesBrokenResources) {
     writeBytes(folder / c.file, c.content);
     auto checkpoint = openHuggingFace(folder.path(), "", {});
     ASSERT_FALSE(checkpoint.ok()) << c.file << " " << c.content;
-    EXPECT_NE(checkpoint.error().message.find(c.expected), std::string::npos) << checkpoint.error().message;
+    EXPECT_NE(checkpoint.error().message.find(c.expected), std::string::npos)
+        << checkpoint.error().message;
   }
 }
 
 TEST(TokenizerFiles, PicksTheTemplateAndMakesGenerationIds) {
   TempFolder folder;
   writeTinyFolder(folder.path(), tinyTensors(), "F32");
-  writeBytes(folder / "tokenizer_config.json",
-             R"({"chat_template":[{"name":"rag","template":"r"},{"name":"default","template":"d"}]})");
+  writeBytes(
+      folder / "tokenizer_config.json",
+      R"({"chat_template":[{"name":"rag","template":"r"},{"name":"default","template":"d"}]})");
   auto find = [&](const std::string &role) -> std::string {
     auto checkpoint = openHuggingFace(folder.path(), "", {});
     EXPECT_TRUE(checkpoint.ok());

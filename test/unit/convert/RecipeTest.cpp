@@ -35,7 +35,8 @@ TEST(Recipe, BuiltInOnesAssignWhatTheTableSays) {
 
 TEST(Recipe, FilesAssignRolesAndLayers) {
   auto recipe = Recipe::parse("name = \"mine\"\n[formats]\ndefault = \"q4\"\nhead = \"w8\"\n"
-                              "[[layers]]\nfirst = 0\nlast = 2\ndown = \"q6\"\n[[layers]]\nfirst = 2\nlast = 2\ndown = \"bf16\"\n",
+                              "[[layers]]\nfirst = 0\nlast = 2\ndown = \"q6\"\n[[layers]]\nfirst = "
+                              "2\nlast = 2\ndown = \"bf16\"\n",
                               "r.toml");
   ASSERT_TRUE(recipe.ok()) << recipe.error().render();
   EXPECT_EQ(recipe->name(), "mine");
@@ -73,12 +74,15 @@ TEST(Recipe, RefusesEverythingNotInTheGrammar) {
            {"[formats]\ndefault = \"q4\"\n[[layers]]\nfirst = -1\nlast = 1\n", "needs 'first'"},
            {"[formats]\ndefault = \"q4\"\n[[layers]]\nfirst = 1.0\nlast = 1\n", "needs 'first'"},
            {"[formats]\ndefault = \"q4\"\n[[layers]]\nfirst = 2\nlast = 1\n", "at least 'first'"},
-           {"[formats]\ndefault = \"q4\"\n[[layers]]\nfirst = 0\nlast = 1\nhead = \"q4\"\n", "lies in no layer"},
-           {"[formats]\ndefault = \"q4\"\n[[layers]]\nfirst = 0\nlast = 1\nfoo = \"q4\"\n", "unknown role 'foo'"}}) {
+           {"[formats]\ndefault = \"q4\"\n[[layers]]\nfirst = 0\nlast = 1\nhead = \"q4\"\n",
+            "lies in no layer"},
+           {"[formats]\ndefault = \"q4\"\n[[layers]]\nfirst = 0\nlast = 1\nfoo = \"q4\"\n",
+            "unknown role 'foo'"}}) {
     auto recipe = Recipe::parse(c.text, "r.toml");
     ASSERT_FALSE(recipe.ok()) << c.text;
     EXPECT_EQ(recipe.error().code, "NB0318");
-    EXPECT_NE(recipe.error().message.find(c.message), std::string::npos) << c.text << "\n" << recipe.error().message;
+    EXPECT_NE(recipe.error().message.find(c.message), std::string::npos) << c.text << "\n"
+                                                                         << recipe.error().message;
   }
 }
 

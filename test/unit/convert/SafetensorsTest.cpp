@@ -1,5 +1,5 @@
-// Safetensors headers: what is legal, and every kind of hostile header (duplicate names, numbers that are no plain
-// integers, overflow, holes, overlap, wrong sizes).
+// Safetensors headers: what is legal, and every kind of hostile header (duplicate names, numbers
+// that are no plain integers, overflow, holes, overlap, wrong sizes).
 #include "convert/Safetensors.h"
 
 #include "SourceBuilders.h"
@@ -16,13 +16,16 @@ Result<std::vector<SourceTensor>> parse(const std::string &header, uint64_t data
   return parseSafetensorsHeader(header, 8 + header.size(), dataBytes, "m.safetensors");
 }
 
-std::string entry(const std::string &shape, const std::string &offsets, const std::string &dtype = "\"F32\"") {
-  return R"({"w":{"dtype":)" + dtype + R"(,"shape":)" + shape + R"(,"data_offsets":)" + offsets + "}}";
+std::string entry(const std::string &shape, const std::string &offsets,
+                  const std::string &dtype = "\"F32\"") {
+  return R"({"w":{"dtype":)" + dtype + R"(,"shape":)" + shape + R"(,"data_offsets":)" + offsets +
+         "}}";
 }
 
 TEST(Safetensors, ReadsTensorsInFileOrder) {
-  std::string header = R"({"__metadata__":{"format":"pt"},"b":{"dtype":"BF16","shape":[3,2],"data_offsets":[4,16]},)"
-                       R"("a":{"dtype":"F32","shape":[],"data_offsets":[0,4]}}   )";
+  std::string header =
+      R"({"__metadata__":{"format":"pt"},"b":{"dtype":"BF16","shape":[3,2],"data_offsets":[4,16]},)"
+      R"("a":{"dtype":"F32","shape":[],"data_offsets":[0,4]}}   )";
   auto tensors = parse(header, 16);
   ASSERT_TRUE(tensors.ok()) << tensors.error().render();
   ASSERT_EQ(tensors->size(), 2u);
@@ -47,8 +50,10 @@ TEST_P(HostileHeader, IsRefused) {
   auto tensors = parse(GetParam().header, GetParam().dataBytes);
   ASSERT_FALSE(tensors.ok());
   EXPECT_EQ(tensors.error().kind, ErrorKind::BadFile);
-  EXPECT_NE(tensors.error().message.find("m.safetensors"), std::string::npos) << tensors.error().message;
-  EXPECT_NE(tensors.error().message.find(GetParam().message), std::string::npos) << tensors.error().message;
+  EXPECT_NE(tensors.error().message.find("m.safetensors"), std::string::npos)
+      << tensors.error().message;
+  EXPECT_NE(tensors.error().message.find(GetParam().message), std::string::npos)
+      << tensors.error().message;
 }
 
 const std::string kTwice = R"({"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},)"
@@ -58,10 +63,13 @@ INSTANTIATE_TEST_SUITE_P(
     Cases, HostileHeader,
     testing::Values(
         Hostile{"DuplicateTensor", kTwice, 8, "duplicate"},
-        Hostile{"DuplicateByEscape",
-                R"({"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"\u0077":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})",
-                8, "duplicate"},
-        Hostile{"DuplicateMember", R"({"w":{"dtype":"F32","shape":[1],"shape":[1],"data_offsets":[0,4]}})", 4, "duplicate"},
+        Hostile{
+            "DuplicateByEscape",
+            R"({"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"\u0077":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})",
+            8, "duplicate"},
+        Hostile{"DuplicateMember",
+                R"({"w":{"dtype":"F32","shape":[1],"shape":[1],"data_offsets":[0,4]}})", 4,
+                "duplicate"},
         Hostile{"ProductOverflows", entry("[4294967296,4294967296]", "[0,8]"), 8, "exceeds"},
         Hostile{"BytesOverflow", entry("[9223372036854775807]", "[0,8]"), 8, "exceeds"},
         Hostile{"NegativeDimension", entry("[-1,64]", "[0,8]"), 8, "dimension"},
@@ -73,7 +81,8 @@ INSTANTIATE_TEST_SUITE_P(
         Hostile{"LargestUnsigned", entry("[18446744073709551615]", "[0,8]"), 8, "exceeds"},
         Hostile{"BeyondUnsigned", entry("[18446744073709551616]", "[0,8]"), 8, "dimension"},
         Hostile{"StringDimension", entry("[\"2\"]", "[0,8]"), 8, "dimension"},
-        Hostile{"TooManyDimensions", entry("[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]", "[0,4]"), 4, "at most 16"},
+        Hostile{"TooManyDimensions", entry("[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]", "[0,4]"), 4,
+                "at most 16"},
         Hostile{"ShapeIsNoArray", entry("2", "[0,8]"), 8, "shape"},
         Hostile{"WrongSize", entry("[3]", "[0,8]"), 8, "needs 12"},
         Hostile{"BeyondFile", entry("[2]", "[0,8]"), 4, "data_offsets"},
@@ -82,16 +91,19 @@ INSTANTIATE_TEST_SUITE_P(
         Hostile{"ThreeOffsets", entry("[2]", "[0,4,8]"), 8, "data_offsets"},
         Hostile{"HoleAtStart", entry("[1]", "[4,8]"), 8, "starts at data byte 4"},
         Hostile{"HoleAtEnd", entry("[1]", "[0,4]"), 8, "the file at 8"},
-        Hostile{"Overlap",
-                R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})",
-                8, "overlap"},
+        Hostile{
+            "Overlap",
+            R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})",
+            8, "overlap"},
         Hostile{"UnknownDtype", entry("[1]", "[0,4]", "\"F33\""), 4, "unknown dtype"},
         Hostile{"DtypeIsNoString", entry("[1]", "[0,4]", "32"), 4, "unknown dtype"},
-        Hostile{"UnknownMember", R"({"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4],"x":1}})", 4, "'x'"},
+        Hostile{"UnknownMember", R"({"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4],"x":1}})",
+                4, "'x'"},
         Hostile{"MissingMember", R"({"w":{"dtype":"F32","shape":[1]}})", 4, "data_offsets"},
         Hostile{"MetadataNotText", R"({"__metadata__":{"a":1}})", 0, "__metadata__"},
         Hostile{"NotAnObject", "[1]", 0, "'{'"}, Hostile{"LeadingSpace", " {}", 0, "'{'"},
-        Hostile{"Trailing", "{} {}", 0, "m.safetensors"}, Hostile{"Truncated", R"({"w":)", 0, "m.safetensors"}),
+        Hostile{"Trailing", "{} {}", 0, "m.safetensors"},
+        Hostile{"Truncated", R"({"w":)", 0, "m.safetensors"}),
     [](const testing::TestParamInfo<Hostile> &info) { return info.param.name; });
 
 TEST(Safetensors, RefusesFilesThatAreTooShortOrLieAboutTheHeader) {
@@ -100,7 +112,8 @@ TEST(Safetensors, RefusesFilesThatAreTooShortOrLieAboutTheHeader) {
   test::put<uint64_t>(lying, UINT64_MAX);
   std::string beyond;
   test::put<uint64_t>(beyond, 3);
-  for (const std::string &bytes : {std::string("abc"), lying + "{}", beyond + "{}", std::string(8, '\0')}) {
+  for (const std::string &bytes :
+       {std::string("abc"), lying + "{}", beyond + "{}", std::string(8, '\0')}) {
     test::writeBytes(folder / "m.safetensors", bytes);
     auto file = SourceFile::open(folder / "m.safetensors");
     ASSERT_TRUE(file.ok());

@@ -1,5 +1,5 @@
-// Hand-made source files for the converter's tests: safetensors and GGUF writers that share no code with the readers
-// under test, a temporary folder, and a tiny decoder in both forms.
+// Hand-made source files for the converter's tests: safetensors and GGUF writers that share no code
+// with the readers under test, a temporary folder, and a tiny decoder in both forms.
 #ifndef NINFER_TEST_UNIT_CONVERT_SOURCEBUILDERS_H
 #define NINFER_TEST_UNIT_CONVERT_SOURCEBUILDERS_H
 
@@ -36,7 +36,8 @@ private:
 };
 
 inline void writeBytes(const fs::path &path, const std::string &bytes) {
-  std::ofstream(path, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  std::ofstream(path, std::ios::binary)
+      .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
 }
 
 inline std::string readBytes(const fs::path &path) {
@@ -81,9 +82,10 @@ public:
     std::string dims;
     for (uint64_t d : shape)
       dims += (dims.empty() ? "" : ",") + std::to_string(d);
-    header_ += (header_.empty() ? "" : ",") + std::string("\"") + name + "\":{\"dtype\":\"" + dtype + "\",\"shape\":[" +
-               dims + "],\"data_offsets\":[" + std::to_string(data_.size()) + "," +
-               std::to_string(data_.size() + bytes.size()) + "]}";
+    header_ += (header_.empty() ? "" : ",") + std::string("\"") + name + "\":{\"dtype\":\"" +
+               dtype + "\",\"shape\":[" + dims + "],\"data_offsets\":[" +
+               std::to_string(data_.size()) + "," + std::to_string(data_.size() + bytes.size()) +
+               "]}";
     data_ += bytes;
   }
   std::string file() const { return safetensorsFile("{" + header_ + "}", data_); }
@@ -112,7 +114,9 @@ public:
     raw(key, 4, v);
   }
   void f32(const std::string &key, float value) { raw(key, 6, f32Bytes({value})); }
-  void boolean(const std::string &key, bool value) { raw(key, 7, std::string(1, value ? '\1' : '\0')); }
+  void boolean(const std::string &key, bool value) {
+    raw(key, 7, std::string(1, value ? '\1' : '\0'));
+  }
   void string(const std::string &key, const std::string &value) { raw(key, 8, text(value)); }
   void strings(const std::string &key, const std::vector<std::string> &values) {
     std::string v;
@@ -131,13 +135,15 @@ public:
     raw(key, 9, v);
   }
   /// `shape` is row-major; the file stores it reversed.
-  void tensor(const std::string &name, uint32_t type, const std::vector<uint64_t> &shape, const std::string &bytes) {
+  void tensor(const std::string &name, uint32_t type, const std::vector<uint64_t> &shape,
+              const std::string &bytes) {
     while (data_.size() % 32)
       data_ += '\0';
     tensorAt(name, type, shape, data_.size());
     data_ += bytes;
   }
-  void tensorAt(const std::string &name, uint32_t type, const std::vector<uint64_t> &shape, uint64_t offset) {
+  void tensorAt(const std::string &name, uint32_t type, const std::vector<uint64_t> &shape,
+                uint64_t offset) {
     infos_ += text(name);
     put<uint32_t>(infos_, static_cast<uint32_t>(shape.size()));
     for (size_t i = shape.size(); i-- > 0;)
@@ -165,8 +171,9 @@ private:
   uint64_t entries_ = 0, tensors_ = 0;
 };
 
-// A decoder small enough to read: hidden 64, 4 query and 2 key/value heads of 16, mlp 96, vocabulary 40, 2 layers.
-// All weights are bfloat16 values, so every float source type holds them exactly.
+// A decoder small enough to read: hidden 64, 4 query and 2 key/value heads of 16, mlp 96,
+// vocabulary 40, 2 layers. All weights are bfloat16 values, so every float source type holds them
+// exactly.
 
 struct TinyTensor {
   std::string huggingFace, gguf;
@@ -178,7 +185,8 @@ struct TinyTensor {
 inline std::vector<TinyTensor> tinyTensors(bool qkNorm = false, bool tied = true) {
   std::vector<TinyTensor> out;
   uint32_t seed = 12345;
-  auto add = [&](std::string hf, std::string gguf, std::vector<uint64_t> shape, uint64_t heads = 0) {
+  auto add = [&](std::string hf, std::string gguf, std::vector<uint64_t> shape,
+                 uint64_t heads = 0) {
     TinyTensor t{std::move(hf), std::move(gguf), std::move(shape), {}, heads};
     uint64_t n = 1;
     for (uint64_t d : t.shape)
@@ -186,7 +194,8 @@ inline std::vector<TinyTensor> tinyTensors(bool qkNorm = false, bool tied = true
     for (uint64_t i = 0; i < n; ++i) {
       seed = seed * 1664525u + 1013904223u;
       int mantissa = static_cast<int>((seed >> 16) % 255) - 127;
-      t.values.push_back(std::ldexp(static_cast<float>(mantissa), -8 - static_cast<int>((seed >> 8) % 3)));
+      t.values.push_back(
+          std::ldexp(static_cast<float>(mantissa), -8 - static_cast<int>((seed >> 8) % 3)));
     }
     out.push_back(std::move(t));
   };
@@ -214,7 +223,8 @@ inline std::vector<TinyTensor> tinyTensors(bool qkNorm = false, bool tied = true
 }
 
 inline std::string tinyConfig(bool qkNorm = false, bool tied = true) {
-  return std::string(R"({"architectures":[")") + (qkNorm ? "Qwen3ForCausalLM" : "LlamaForCausalLM") +
+  return std::string(R"({"architectures":[")") +
+         (qkNorm ? "Qwen3ForCausalLM" : "LlamaForCausalLM") +
          R"("],"hidden_size":64,"vocab_size":40,"num_hidden_layers":2,"num_attention_heads":4,"num_key_value_heads":2,)"
          R"("head_dim":16,"intermediate_size":96,"max_position_embeddings":128,"rms_norm_eps":0.0001220703125,)"
          R"("tie_word_embeddings":)" +
@@ -225,23 +235,27 @@ inline std::string tinyConfig(bool qkNorm = false, bool tied = true) {
 inline std::string tinyTokenizer() {
   std::string vocab;
   for (int i = 0; i < 38; ++i)
-    vocab += "\"" + std::string(1, static_cast<char>('A' + i % 26)) + (i >= 26 ? "x" : "") + "\":" + std::to_string(i) + ",";
+    vocab += "\"" + std::string(1, static_cast<char>('A' + i % 26)) + (i >= 26 ? "x" : "") +
+             "\":" + std::to_string(i) + ",";
   return R"({"version":"1.0","added_tokens":[],"model":{"type":"BPE","vocab":{)" + vocab +
          R"("AB":38,"<e>":39},"merges":["A B"]}})";
 }
 
-/// A complete model folder; `dtype` is F32, BF16 or F16 (F16 not offered by the tests that need exact bytes).
-inline void writeTinyFolder(const fs::path &folder, const std::vector<TinyTensor> &tensors, const std::string &dtype,
-                            const std::string &config = tinyConfig()) {
+/// A complete model folder; `dtype` is F32, BF16 or F16 (F16 not offered by the tests that need
+/// exact bytes).
+inline void writeTinyFolder(const fs::path &folder, const std::vector<TinyTensor> &tensors,
+                            const std::string &dtype, const std::string &config = tinyConfig()) {
   SafetensorsBuilder file;
   for (const TinyTensor &t : tensors)
-    file.add(t.huggingFace, dtype, t.shape, dtype == "F32" ? f32Bytes(t.values) : bf16Bytes(t.values));
+    file.add(t.huggingFace, dtype, t.shape,
+             dtype == "F32" ? f32Bytes(t.values) : bf16Bytes(t.values));
   writeBytes(folder / "model.safetensors", file.file());
   writeBytes(folder / "config.json", config);
   writeBytes(folder / "tokenizer.json", tinyTokenizer());
 }
 
-/// The row order a llama GGUF uses, from its definition: rows [head][half][pair] become [head][pair][half].
+/// The row order a llama GGUF uses, from its definition: rows [head][half][pair] become
+/// [head][pair][half].
 inline std::vector<float> pairRows(const TinyTensor &t) {
   uint64_t k = t.shape[1], d = t.shape[0] / t.pairedHeads;
   std::vector<float> out(t.values.size());
@@ -249,7 +263,8 @@ inline std::vector<float> pairRows(const TinyTensor &t) {
     for (uint64_t half = 0; half < 2; ++half)
       for (uint64_t pair = 0; pair < d / 2; ++pair)
         for (uint64_t c = 0; c < k; ++c)
-          out[(h * d + pair * 2 + half) * k + c] = t.values[(h * d + half * (d / 2) + pair) * k + c];
+          out[(h * d + pair * 2 + half) * k + c] =
+              t.values[(h * d + half * (d / 2) + pair) * k + c];
   return out;
 }
 
@@ -295,7 +310,8 @@ inline GgufBuilder tinyGguf(const std::vector<TinyTensor> &tensors, uint32_t typ
   for (const TinyTensor &t : tensors) {
     bool norm = t.shape.size() == 1;
     std::vector<float> values = t.pairedHeads && architecture == "llama" ? pairRows(t) : t.values;
-    file.tensor(t.gguf, norm ? 0 : type, t.shape, norm || type == 0 ? f32Bytes(values) : bf16Bytes(values));
+    file.tensor(t.gguf, norm ? 0 : type, t.shape,
+                norm || type == 0 ? f32Bytes(values) : bf16Bytes(values));
   }
   return file;
 }

@@ -1,4 +1,5 @@
-// Source configs: config.json and GGUF metadata to the closed decoder config, and every field that must be refused.
+// Source configs: config.json and GGUF metadata to the closed decoder config, and every field that
+// must be refused.
 #include "convert/SourceConfig.h"
 
 #include "SourceBuilders.h"
@@ -33,8 +34,8 @@ TEST(HuggingFaceConfig, ReadsWhatMatters) {
 
 TEST(HuggingFaceConfig, FillsTheDefaultsOfTheConfigClasses) {
   Json llama = base();
-  for (const char *member : {"num_key_value_heads", "head_dim", "max_position_embeddings", "rms_norm_eps",
-                             "tie_word_embeddings", "rope_theta"})
+  for (const char *member : {"num_key_value_heads", "head_dim", "max_position_embeddings",
+                             "rms_norm_eps", "tie_word_embeddings", "rope_theta"})
     llama.erase(member);
   auto config = readJson(llama);
   ASSERT_TRUE(config.ok()) << config.error().render();
@@ -58,8 +59,11 @@ TEST(HuggingFaceConfig, ReadsRopeScaling) {
   EXPECT_EQ(readJson(linear)->ropeScaling, RopeScaling::Linear);
   EXPECT_EQ(readJson(linear)->ropeFactor, 4.0);
   Json llama3 = base();
-  llama3["rope_scaling"] = {{"rope_type", "llama3"}, {"factor", 32.0}, {"low_freq_factor", 1.0},
-                            {"high_freq_factor", 4.0}, {"original_max_position_embeddings", 8192}};
+  llama3["rope_scaling"] = {{"rope_type", "llama3"},
+                            {"factor", 32.0},
+                            {"low_freq_factor", 1.0},
+                            {"high_freq_factor", 4.0},
+                            {"original_max_position_embeddings", 8192}};
   auto config = readJson(llama3);
   ASSERT_TRUE(config.ok()) << config.error().render();
   EXPECT_EQ(config->ropeScaling, RopeScaling::Llama3);
@@ -106,7 +110,10 @@ TEST(HuggingFaceConfig, RefusesByName) {
            {"quantization_config", Json::object(), unsupported, "quantization_config"},
            {"sliding_window", 4096, unsupported, "sliding_window"},
            {"use_sliding_window", true, unsupported, "sliding_window"},
-           {"layer_types", {"full_attention", "sliding_attention"}, unsupported, "sliding_attention"},
+           {"layer_types",
+            {"full_attention", "sliding_attention"},
+            unsupported,
+            "sliding_attention"},
            {"rope_scaling", {{"type", "yarn"}, {"factor", 4.0}}, unsupported, "'yarn'"},
            {"rope_scaling", {{"rope_type", "dynamic"}, {"factor", 4.0}}, unsupported, "'dynamic'"},
            {"rope_scaling", Json::object({{"rope_type", "linear"}}), bad, "factor"},
@@ -132,8 +139,10 @@ TEST(HuggingFaceConfig, RefusesByName) {
     EXPECT_NE(result.error().message.find(c.message), std::string::npos) << result.error().message;
     EXPECT_NE(result.error().message.find("config.json"), std::string::npos);
   }
-  EXPECT_NE(readJson(Json{{"architectures", {"GemmaForCausalLM"}}}).error().render().find(
-                "LlamaForCausalLM, Qwen3ForCausalLM"),
+  EXPECT_NE(readJson(Json{{"architectures", {"GemmaForCausalLM"}}})
+                .error()
+                .render()
+                .find("LlamaForCausalLM, Qwen3ForCausalLM"),
             std::string::npos);
 }
 
@@ -180,12 +189,19 @@ TEST(GgufConfig, RefusesByName) {
   };
   constexpr ErrorKind bad = ErrorKind::BadFile, unsupported = ErrorKind::Unsupported;
   for (const Case &c : std::vector<Case>{
-           {[](GgufBuilder &b) { b.string("llama.rope.scaling.type", "yarn"); }, unsupported, "'yarn'"},
-           {[](GgufBuilder &b) { b.u32("llama.rope.dimension_count", 8); }, unsupported, "dimension_count"},
-           {[](GgufBuilder &b) { b.u32("llama.attention.value_length", 8); }, unsupported, "value_length"},
+           {[](GgufBuilder &b) { b.string("llama.rope.scaling.type", "yarn"); }, unsupported,
+            "'yarn'"},
+           {[](GgufBuilder &b) { b.u32("llama.rope.dimension_count", 8); }, unsupported,
+            "dimension_count"},
+           {[](GgufBuilder &b) { b.u32("llama.attention.value_length", 8); }, unsupported,
+            "value_length"},
            {[](GgufBuilder &b) { b.u32("llama.expert_count", 8); }, unsupported, "expert_count"},
            {[](GgufBuilder &b) { b.u32("split.count", 3); }, unsupported, "split"},
-           {[](GgufBuilder &b) { b.u32("llama.attention.key_length", 15); b.u32("llama.attention.value_length", 15); }, bad, "even"},
+           {[](GgufBuilder &b) {
+              b.u32("llama.attention.key_length", 15);
+              b.u32("llama.attention.value_length", 15);
+            },
+            bad, "even"},
            {[](GgufBuilder &b) { b.string("llama.vocab_size", "40"); }, bad, "vocab_size"},
            {[](GgufBuilder &b) { b.u32("llama.vocab_size", 0); }, bad, "vocab_size"}}) {
     GgufBuilder b = withEmbedding();
@@ -201,7 +217,8 @@ TEST(GgufConfig, RefusesByName) {
   EXPECT_NE(readGgufConfig(none).error().message.find("token_embd.weight"), std::string::npos);
 }
 
-/// Divisors as the publisher's formula gives them, in binary32, for head_dim 64, theta 500000, factor 32.
+/// Divisors as the publisher's formula gives them, in binary32, for head_dim 64, theta 500000,
+/// factor 32.
 std::vector<float> publishedDivisors(double lowFactor) {
   std::vector<float> out;
   const double pi = 3.14159265358979323846;

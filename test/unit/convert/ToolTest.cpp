@@ -1,4 +1,5 @@
-// ninfer-convert as a program: exit codes, what goes to which stream, and what an interrupt leaves behind.
+// ninfer-convert as a program: exit codes, what goes to which stream, and what an interrupt leaves
+// behind.
 #include "artifact/container/Reader.h"
 
 #include "SourceBuilders.h"
@@ -54,7 +55,8 @@ TEST(ConvertTool, ConvertsAndReportsOnStdout) {
   TempFolder in, out;
   writeTinyFolder(in.path(), tinyTensors(), "F32");
   std::string target = (out / "m.ninfer").string();
-  Outcome o = run({in.path().string(), "-o", target, "--recipe", "mixed", "--report", "json", "--progress", "on"});
+  Outcome o = run({in.path().string(), "-o", target, "--recipe", "mixed", "--report", "json",
+                   "--progress", "on"});
   ASSERT_EQ(o.code, 0) << o.err;
   nlohmann::json report = nlohmann::json::parse(o.out); // nothing but the report
   EXPECT_EQ(report["recipe"], "mixed");
@@ -84,7 +86,8 @@ TEST(ConvertTool, ExitCodesFollowTheKindOfTheError) {
   writeBytes(in / "config.json", config.dump());
   Outcome o = run({source, "-o", target});
   EXPECT_EQ(o.code, 5);
-  EXPECT_NE(o.err.find("error[NB0315]: config.json: attention_bias true"), std::string::npos) << o.err;
+  EXPECT_NE(o.err.find("error[NB0315]: config.json: attention_bias true"), std::string::npos)
+      << o.err;
   EXPECT_EQ(o.out, "");
   writeBytes(in / "config.json", "{");
   EXPECT_EQ(run({source, "-o", target}).code, 3);
@@ -95,8 +98,9 @@ TEST(ConvertTool, ExitCodesFollowTheKindOfTheError) {
 void writeLargeSource(const fs::path &folder) {
   constexpr uint64_t kVocab = 1u << 21, kBytes = kVocab * 64 * 4;
   std::vector<TinyTensor> tensors = tinyTensors();
-  std::string header = "{\"model.embed_tokens.weight\":{\"dtype\":\"F32\",\"shape\":[" + std::to_string(kVocab) +
-                       ",64],\"data_offsets\":[0," + std::to_string(kBytes) + "]}";
+  std::string header = "{\"model.embed_tokens.weight\":{\"dtype\":\"F32\",\"shape\":[" +
+                       std::to_string(kVocab) + ",64],\"data_offsets\":[0," +
+                       std::to_string(kBytes) + "]}";
   std::string data;
   for (size_t i = 1; i < tensors.size(); ++i) {
     std::string dims;
@@ -104,8 +108,9 @@ void writeLargeSource(const fs::path &folder) {
       dims += (dims.empty() ? "" : ",") + std::to_string(d);
     uint64_t begin = kBytes + data.size();
     data += f32Bytes(tensors[i].values);
-    header += ",\"" + tensors[i].huggingFace + "\":{\"dtype\":\"F32\",\"shape\":[" + dims + "],\"data_offsets\":[" +
-              std::to_string(begin) + "," + std::to_string(kBytes + data.size()) + "]}";
+    header += ",\"" + tensors[i].huggingFace + "\":{\"dtype\":\"F32\",\"shape\":[" + dims +
+              "],\"data_offsets\":[" + std::to_string(begin) + "," +
+              std::to_string(kBytes + data.size()) + "]}";
   }
   std::string head = safetensorsFile(header + "}", "");
   writeBytes(folder / "model.safetensors", head);
@@ -121,7 +126,8 @@ void writeLargeSource(const fs::path &folder) {
 TEST(ConvertTool, AnInterruptEndsWith130AndLeavesNothing) {
   TempFolder in, out, logs;
   writeLargeSource(in.path());
-  pid_t pid = start({in.path().string(), "-o", (out / "m.ninfer").string(), "--recipe", "q4", "-t", "1", "--progress", "json"},
+  pid_t pid = start({in.path().string(), "-o", (out / "m.ninfer").string(), "--recipe", "q4", "-t",
+                     "1", "--progress", "json"},
                     logs / "out", logs / "err");
   for (int i = 0; i < 6000 && readBytes(logs / "err").find("\"convert\"") == std::string::npos; ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(5));

@@ -1,4 +1,5 @@
-// The decoder package: closed config, inventory, rotary frequencies, and recognition with every fault it must name.
+// The decoder package: closed config, inventory, rotary frequencies, and recognition with every
+// fault it must name.
 #include "models/Decoder.h"
 
 #include "support/Json.h"
@@ -29,8 +30,11 @@ Json tinyJson(const std::string &architecture = "LlamaForCausalLM") {
 
 TEST(DecoderConfig, PrintsWhatItParses) {
   for (Json scaling : {Json(), Json{{"rope_type", "linear"}, {"factor", 2.0}},
-                       Json{{"rope_type", "llama3"}, {"factor", 8.0}, {"low_freq_factor", 1.0},
-                            {"high_freq_factor", 4.0}, {"original_max_position_embeddings", 8192}}}) {
+                       Json{{"rope_type", "llama3"},
+                            {"factor", 8.0},
+                            {"low_freq_factor", 1.0},
+                            {"high_freq_factor", 4.0},
+                            {"original_max_position_embeddings", 8192}}}) {
     Json config = tinyJson("Qwen3ForCausalLM");
     if (!scaling.is_null())
       config["rope_scaling"] = scaling;
@@ -47,11 +51,17 @@ TEST(DecoderConfig, RefusesEveryValueOutsideTheRules) {
     Json value;
     const char *message;
   };
-  Json llama3 = {{"rope_type", "llama3"}, {"factor", 8.0}, {"low_freq_factor", 4.0}, {"high_freq_factor", 4.0},
+  Json llama3 = {{"rope_type", "llama3"},
+                 {"factor", 8.0},
+                 {"low_freq_factor", 4.0},
+                 {"high_freq_factor", 4.0},
                  {"original_max_position_embeddings", 8192}};
   for (const Case &c : std::vector<Case>{
            {"decoder_c1", "model_type", "llama", "model_type"},
-           {"decoder_c1", "rope_scaling", {{"rope_type", "linear"}, {"factor", 2.0}, {"x", 1}}, "x"},
+           {"decoder_c1",
+            "rope_scaling",
+            {{"rope_type", "linear"}, {"factor", 2.0}, {"x", 1}},
+            "x"},
            {"decoder_c1", "rope_scaling", Json::object({{"rope_type", "yarn"}}), "rope_type"},
            {"decoder_c1", "rope_scaling", nullptr, "rope_scaling"},
            {"decoder_c2", "hidden_size", 0, "hidden_size"},
@@ -149,14 +159,17 @@ TEST(Rope, FrequenciesEqualTheDecimalReference) {
     ASSERT_EQ(got.size(), c["frequencies"].size());
     for (size_t i = 0; i < got.size(); ++i) {
       double expected = c["frequencies"][i];
-      EXPECT_NEAR(got[i], expected, 1e-14 * expected) << c.dump().substr(0, 120) << " pair " << i; // pow: a few ulp
+      EXPECT_NEAR(got[i], expected, 1e-14 * expected)
+          << c.dump().substr(0, 120) << " pair " << i; // pow: a few ulp
     }
   }
 }
 
-// --- recognition -----------------------------------------------------------------------------------------------------
+// --- recognition
+// -----------------------------------------------------------------------------------------------------
 
-/// A directory as a converter writes it: one object per parameter, matrices Q4, norms BF16, the head tied.
+/// A directory as a converter writes it: one object per parameter, matrices Q4, norms BF16, the
+/// head tied.
 Directory tinyDirectory(const std::string &architecture = "LlamaForCausalLM") {
   Directory d;
   Json config = tinyJson(architecture);
@@ -242,26 +255,83 @@ TEST(Recognise, NamesEveryFault) {
     std::function<void(Directory &)> edit;
     std::vector<const char *> messages;
   };
-  const char *query = "text/layers/0/attention/query", *norm = "text/layers/1/input_norm", *down = "text/layers/1/mlp/down";
+  const char *query = "text/layers/0/attention/query", *norm = "text/layers/1/input_norm",
+             *down = "text/layers/1/mlp/down";
   for (const Case &c : std::vector<Case>{
-           {"NB0301", [](Directory &d) { d.components.clear(); }, {"no text component", "supported"}},
-           {"NB0303", [](Directory &d) { d.components["text"].config.erase("head_dim"); }, {"head_dim"}},
-           {"NB0304", [&](Directory &d) { d.bindings.erase(query); d.bindings.erase(norm); },
-            {"missing: text/layers/0/attention/query [64,64]", "missing: text/layers/1/input_norm [64]"}},
-           {"NB0304", [&](Directory &d) { d.bindings["text/layers/2/mlp/up"] = d.bindings[query]; d.bindings.erase(norm); },
+           {"NB0301",
+            [](Directory &d) { d.components.clear(); },
+            {"no text component", "supported"}},
+           {"NB0303",
+            [](Directory &d) { d.components["text"].config.erase("head_dim"); },
+            {"head_dim"}},
+           {"NB0304",
+            [&](Directory &d) {
+              d.bindings.erase(query);
+              d.bindings.erase(norm);
+            },
+            {"missing: text/layers/0/attention/query [64,64]",
+             "missing: text/layers/1/input_norm [64]"}},
+           {"NB0304",
+            [&](Directory &d) {
+              d.bindings["text/layers/2/mlp/up"] = d.bindings[query];
+              d.bindings.erase(norm);
+            },
             {"extra: text/layers/2/mlp/up", "missing: text/layers/1/input_norm"}},
-           {"NB0304", [&](Directory &d) { objectOf(d, down).shape = {96, 64}; }, {"expected shape [64,96]", "has [96,64]"}},
-           {"NB0304", [&](Directory &d) { objectOf(d, norm).format = Format::FP32; }, {"text/layers/1/input_norm", "must be BF16, got FP32"}},
-           {"NB0304", [&](Directory &d) { auto &o = objectOf(d, query); o.format = Format::I32; o.layout = Layout::ContiguousLeV1; }, {"I32"}},
-           {"NB0304", [&](Directory &d) { auto &o = objectOf(d, query); o.format.reset(); o.formatName = "q4_g32_fp16"; }, {"unregistered format 'q4_g32_fp16'"}},
-           {"NB0304", [&](Directory &d) { objectOf(d, query).layout.reset(); }, {"unregistered layout"}},
-           {"NB0304", [&](Directory &d) { objectOf(d, query).layout = Layout::ContiguousLeV1; }, {"not registered"}},
-           {"NB0304", [&](Directory &d) { objectOf(d, query).isTensor = false; }, {"is not a tensor"}},
-           {"NB0304", [&](Directory &d) { d.bindings[query] = {false, {{0, 32, 32 + 64 * 64}}}; }, {"not whole rows"}},
-           {"NB0304", [&](Directory &d) { d.bindings[query] = {false, {{0, 0, 64}}}; }, {"binds 64 elements, expected 4096"}},
-           {"NB0304", [&](Directory &d) { auto b = d.bindings[query].parts[0]; d.bindings[query] = {false, {b, b}}; }, {"binds more than"}},
-           {"NB0304", [&](Directory &d) { auto b = d.bindings[down].parts[0]; d.bindings[query] = {false, {{b.object, 0, 64 * 64}}}; }, {"expected rows of 64 columns"}},
-           {"NB0304", [&](Directory &d) {
+           {"NB0304",
+            [&](Directory &d) {
+              objectOf(d, down).shape = {96, 64};
+            },
+            {"expected shape [64,96]", "has [96,64]"}},
+           {"NB0304",
+            [&](Directory &d) { objectOf(d, norm).format = Format::FP32; },
+            {"text/layers/1/input_norm", "must be BF16, got FP32"}},
+           {"NB0304",
+            [&](Directory &d) {
+              auto &o = objectOf(d, query);
+              o.format = Format::I32;
+              o.layout = Layout::ContiguousLeV1;
+            },
+            {"I32"}},
+           {"NB0304",
+            [&](Directory &d) {
+              auto &o = objectOf(d, query);
+              o.format.reset();
+              o.formatName = "q4_g32_fp16";
+            },
+            {"unregistered format 'q4_g32_fp16'"}},
+           {"NB0304",
+            [&](Directory &d) { objectOf(d, query).layout.reset(); },
+            {"unregistered layout"}},
+           {"NB0304",
+            [&](Directory &d) { objectOf(d, query).layout = Layout::ContiguousLeV1; },
+            {"not registered"}},
+           {"NB0304",
+            [&](Directory &d) { objectOf(d, query).isTensor = false; },
+            {"is not a tensor"}},
+           {"NB0304",
+            [&](Directory &d) {
+              d.bindings[query] = {false, {{0, 32, 32 + 64 * 64}}};
+            },
+            {"not whole rows"}},
+           {"NB0304",
+            [&](Directory &d) {
+              d.bindings[query] = {false, {{0, 0, 64}}};
+            },
+            {"binds 64 elements, expected 4096"}},
+           {"NB0304",
+            [&](Directory &d) {
+              auto b = d.bindings[query].parts[0];
+              d.bindings[query] = {false, {b, b}};
+            },
+            {"binds more than"}},
+           {"NB0304",
+            [&](Directory &d) {
+              auto b = d.bindings[down].parts[0];
+              d.bindings[query] = {false, {{b.object, 0, 64 * 64}}};
+            },
+            {"expected rows of 64 columns"}},
+           {"NB0304",
+            [&](Directory &d) {
               auto b = d.bindings[query].parts[0];
               ObjectEntry other = d.objects[b.object];
               other.id = "other";
@@ -269,13 +339,27 @@ TEST(Recognise, NamesEveryFault) {
               auto index = static_cast<uint32_t>(d.objects.size());
               d.objects.push_back(other);
               d.bindings[query] = {false, {{b.object, 0, 32 * 64}, {index, 0, 32 * 64}}};
-            }, {"parts differ in format"}},
-           {"NB0305", [&](Directory &d) { d.uses.clear(); }, {"missing: use (text/layers/0/attention/query, text/layers/0/mixer_input)", "missing: use (text/output_head, text/final_hidden)"}},
-           {"NB0305", [&](Directory &d) { useOf(d, query).policy.reset(); }, {"has no activation_policy"}},
-           {"NB0305", [&](Directory &d) { useOf(d, query).input = "text/layers/0/ffn_input"; }, {"expected input text/layers/0/mixer_input"}},
-           {"NB0305", [&](Directory &d) { useOf(d, query).parameter = "text/nothing"; }, {"names no parameter", "missing: use"}},
-           {"NB0305", [&](Directory &d) { useOf(d, query).parameter = norm; }, {"takes no activation"}},
-           {"NB0305", [&](Directory &d) { useOf(d, query).auxiliaries["x"] = Binding{}; }, {"unknown auxiliary role 'x'"}}}) {
+            },
+            {"parts differ in format"}},
+           {"NB0305",
+            [&](Directory &d) { d.uses.clear(); },
+            {"missing: use (text/layers/0/attention/query, text/layers/0/mixer_input)",
+             "missing: use (text/output_head, text/final_hidden)"}},
+           {"NB0305",
+            [&](Directory &d) { useOf(d, query).policy.reset(); },
+            {"has no activation_policy"}},
+           {"NB0305",
+            [&](Directory &d) { useOf(d, query).input = "text/layers/0/ffn_input"; },
+            {"expected input text/layers/0/mixer_input"}},
+           {"NB0305",
+            [&](Directory &d) { useOf(d, query).parameter = "text/nothing"; },
+            {"names no parameter", "missing: use"}},
+           {"NB0305",
+            [&](Directory &d) { useOf(d, query).parameter = norm; },
+            {"takes no activation"}},
+           {"NB0305",
+            [&](Directory &d) { useOf(d, query).auxiliaries["x"] = Binding{}; },
+            {"unknown auxiliary role 'x'"}}}) {
     Directory d = tinyDirectory();
     c.edit(d);
     auto spec = recogniseModel(d, "m.ninfer");
