@@ -63,7 +63,8 @@ public:
     std::vector<mlir::OwningOpRef<mlir::ModuleOp>> modules;
     PlanInput input;
     for (const BuildTarget &target : targets_) {
-      modules.push_back(mlir::OwningOpRef<mlir::ModuleOp>(mlir::cast<mlir::ModuleOp>((*graph)->clone())));
+      modules.push_back(
+          mlir::OwningOpRef<mlir::ModuleOp>(mlir::cast<mlir::ModuleOp>((*graph)->clone())));
       NINFER_RETURN_IF_ERROR(lowerToPlan(*modules.back(), target, options_));
       NINFER_RETURN_IF_ERROR(stage("passes " + target.name));
       if (!passesOnly())
@@ -101,7 +102,8 @@ private:
     if (options_.kvDtype != "bf16" && options_.kvDtype != "f32")
       return usage("kv dtype: expected bf16 or f32, got '" + options_.kvDtype + "'");
     const std::vector<std::string> stages = emitStages();
-    if (!options_.emitStage.empty() && std::find(stages.begin(), stages.end(), options_.emitStage) == stages.end()) {
+    if (!options_.emitStage.empty() &&
+        std::find(stages.begin(), stages.end(), options_.emitStage) == stages.end()) {
       std::string known;
       for (const std::string &name : stages)
         known += (known.empty() ? "" : ", ") + name;
@@ -151,21 +153,23 @@ private:
       }
     if (any)
       return {};
-    Status status = usage("--activation-policy: every use of " + name + " states its own activation_policy, and that binds");
+    Status status = usage("--activation-policy: every use of " + name +
+                          " states its own activation_policy, and that binds");
     status.help("leave the option out, or convert again with another policy");
     return status;
   }
 
   Status chooseSizes() {
     const DecoderConfig &config = spec_.config;
-    const int64_t context = options_.maxContext.value_or(std::min(config.maxPositions, kDefaultContext));
+    const int64_t context =
+        options_.maxContext.value_or(std::min(config.maxPositions, kDefaultContext));
     if (context < 1 || context > config.maxPositions)
       return usage("--max-context: expected 1 to " + std::to_string(config.maxPositions) +
                    " (max_position_embeddings of the model), got " + std::to_string(context));
     const int64_t chunk = options_.prefillChunk.value_or(std::min(context, kDefaultChunk));
     if (chunk < 1 || chunk > context)
-      return usage("--prefill-chunk: expected 1 to " + std::to_string(context) + " (the context), got " +
-                   std::to_string(chunk));
+      return usage("--prefill-chunk: expected 1 to " + std::to_string(context) +
+                   " (the context), got " + std::to_string(chunk));
     graphOptions_.maxContext = report_.maxContext = context;
     graphOptions_.prefillChunk = report_.prefillChunk = chunk;
     graphOptions_.kvCodec = options_.kvDtype == "f32" ? KvCodec::F32 : KvCodec::BF16;
@@ -187,7 +191,8 @@ private:
       CpuCodegenOptions codegen;
       codegen.dumpDir = options_.dumpDir;
       codegen.cacheDir = options_.cacheDir;
-      codegen.threads = options_.threads ? options_.threads : std::clamp(std::thread::hardware_concurrency(), 1u, 8u);
+      codegen.threads = options_.threads ? options_.threads
+                                         : std::clamp(std::thread::hardware_concurrency(), 1u, 8u);
       std::unique_ptr<Progress> bar;
       size_t before = 0;
       codegen.progress = [&](size_t done, size_t total, std::string_view kernel) {
@@ -223,7 +228,8 @@ private:
                         {"prefill_chunk", std::to_string(report_.prefillChunk)},
                         {"kv_dtype", options_.kvDtype}};
     if (options_.activationPolicy)
-      input.provenance.emplace_back("activation_policy", std::string(canonicalName(*options_.activationPolicy)));
+      input.provenance.emplace_back("activation_policy",
+                                    std::string(canonicalName(*options_.activationPolicy)));
   }
 
   /// Write, reopen what was written through the production verifier, publish.
@@ -259,7 +265,8 @@ private:
     return {};
   }
 
-  static void describeTarget(const PlanView &view, const plan::Target &target, TargetReport &report) {
+  static void describeTarget(const PlanView &view, const plan::Target &target,
+                             TargetReport &report) {
     report.name = target.name()->str();
     report.executor = target.executor()->str();
     if (target.cpu_features())
@@ -277,10 +284,12 @@ private:
     }
     for (uint32_t i = 0; i < target.kernels()->size(); ++i) {
       const plan::Kernel &kernel = *target.kernels()->Get(i);
-      const auto text = [](const flatbuffers::String *value) { return value ? value->str() : std::string(); };
+      const auto text = [](const flatbuffers::String *value) {
+        return value ? value->str() : std::string();
+      };
       report.kernels.push_back({kernel.name()->str(), text(kernel.family()), text(kernel.profile()),
-                                kernel.kind() == plan::KernelKind::Elf ? "elf" : "builtin", kernel.scratch_bytes(),
-                                std::move(uses[i])});
+                                kernel.kind() == plan::KernelKind::Elf ? "elf" : "builtin",
+                                kernel.scratch_bytes(), std::move(uses[i])});
     }
     const PlanLedger ledger = planLedger(view, target);
     report.stateBytes = ledger.states;

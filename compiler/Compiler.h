@@ -1,6 +1,6 @@
-// The whole way from an artifact to a plan: open the directory, recognise the model, build the graph, run the
-// passes, compile kernels, write the plan. The payload is never read, so time and memory do not depend on the
-// size of the weights. Free of MLIR in this header.
+// The whole way from an artifact to a plan: open the directory, recognise the model, build the
+// graph, run the passes, compile kernels, write the plan. The payload is never read, so time and
+// memory do not depend on the size of the weights. Free of MLIR in this header.
 #ifndef NINFER_COMPILER_COMPILER_H
 #define NINFER_COMPILER_COMPILER_H
 
@@ -22,10 +22,11 @@ namespace ninfer {
 
 struct BuildOptions {
   std::filesystem::path artifact;
-  /// Empty: nothing is written (dry run); the plan is still built and verified. Empty with `emitStage`: the
-  /// build ends after the passes, and the report has no plan.
+  /// Empty: nothing is written (dry run); the plan is still built and verified. Empty with
+  /// `emitStage`: the build ends after the passes, and the report has no plan.
   std::filesystem::path output;
-  /// Any of reference, cpu:native, cpu:x86-64-v3, cpu:x86-64-v4, cpu:znver4; one section of the plan each.
+  /// Any of reference, cpu:native, cpu:x86-64-v3, cpu:x86-64-v4, cpu:znver4; one section of the
+  /// plan each.
   std::vector<std::string> targets = {"cpu:native"};
   std::optional<int64_t> maxContext;   ///< positions; default min(model, 4096)
   std::optional<int64_t> prefillChunk; ///< rows; default min(64, maxContext)
@@ -80,12 +81,14 @@ struct BuildReport {
   std::string explain;       ///< describeTrace() of the plan
 };
 
-/// Builds, verifies, publishes. On failure nothing new is under options.output and an old file is untouched.
-/// Errors: of the folders below, and NB0402 unknown or repeated target, NB0403 option out of range (Usage);
-/// NB0410 graph or pass failed, NB0412 no admissible kernel (Unsupported); NB0540 cancelled (Interrupted).
+/// Builds, verifies, publishes. On failure nothing new is under options.output and an old file is
+/// untouched. Errors: of the folders below, and NB0402 unknown or repeated target, NB0403 option
+/// out of range (Usage); NB0410 graph or pass failed, NB0412 no admissible kernel (Unsupported);
+/// NB0540 cancelled (Interrupted).
 Result<BuildReport> build(const BuildOptions &options);
 
-/// One JSON object; sizes in bytes, times in seconds. With `explain`, the trace is its member "explain".
+/// One JSON object; sizes in bytes, times in seconds. With `explain`, the trace is its member
+/// "explain".
 std::string reportJson(const BuildReport &report, bool explain = false);
 /// A few lines for people.
 std::string reportText(const BuildReport &report);

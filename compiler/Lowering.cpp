@@ -18,8 +18,9 @@ namespace ninfer {
 namespace {
 
 constexpr llvm::StringLiteral kPrefix = "ninfer-";
-constexpr llvm::StringLiteral kStages[] = {"bind-parameters", "split-phases",    "specialize-shapes", "fuse",
-                                           "admit-kernels",   "outline-kernels", "plan-memory"};
+constexpr llvm::StringLiteral kStages[] = {
+    "bind-parameters", "split-phases",    "specialize-shapes", "fuse",
+    "admit-kernels",   "outline-kernels", "plan-memory"};
 /// Diagnostics beyond this many are counted, not listed.
 constexpr size_t kMaxListed = 24;
 
@@ -65,10 +66,13 @@ public:
       : options_(options), target_(target), failedPass_(failedPass) {}
 
   void runAfterPass(Pass *pass, Operation *op) override {
-    if (!options_.emitStage.empty() && options_.emit && pass->getArgument() == kPrefix.str() + options_.emitStage)
+    if (!options_.emitStage.empty() && options_.emit &&
+        pass->getArgument() == kPrefix.str() + options_.emitStage)
       options_.emit(target_.name, printIr(cast<ModuleOp>(op)));
   }
-  void runAfterPassFailed(Pass *pass, Operation *) override { failedPass_ = pass->getArgument().str(); }
+  void runAfterPassFailed(Pass *pass, Operation *) override {
+    failedPass_ = pass->getArgument().str();
+  }
 
 private:
   const BuildOptions &options_;
@@ -98,14 +102,17 @@ std::string printIr(ModuleOp module) {
   return text;
 }
 
-Result<OwningOpRef<ModuleOp>> lowerToGraph(MLIRContext &context, const ModelSpec &spec, const Directory &directory,
+Result<OwningOpRef<ModuleOp>> lowerToGraph(MLIRContext &context, const ModelSpec &spec,
+                                           const Directory &directory,
                                            const GraphOptions &options) {
   DiagnosticCollector diagnostics(&context);
   OwningOpRef<ModuleOp> module = buildDecoderGraph(context, spec, directory, options);
   if (!module)
-    return diagnostics.status(ErrorKind::Unsupported, "NB0410", "the graph of the model cannot be built");
+    return diagnostics.status(ErrorKind::Unsupported, "NB0410",
+                              "the graph of the model cannot be built");
   if (failed(verify(*module)))
-    return diagnostics.status(ErrorKind::Failed, "NB0410", "the graph of the model breaks a rule of its dialect");
+    return diagnostics.status(ErrorKind::Failed, "NB0410",
+                              "the graph of the model breaks a rule of its dialect");
   return module;
 }
 
@@ -120,9 +127,12 @@ Status lowerToPlan(ModuleOp module, const BuildTarget &target, const BuildOption
   if (succeeded(manager.run(module)))
     return {};
   if (failedPass != "ninfer-admit-kernels")
-    return diagnostics.status(ErrorKind::Unsupported, "NB0410", "pass " + failedPass + " failed for " + target.name);
-  Status status = diagnostics.status(ErrorKind::Unsupported, "NB0412", "an operation has no kernel on " + target.name);
-  status.help("convert these tensors to a format one of the kernels accepts, or build for another --target");
+    return diagnostics.status(ErrorKind::Unsupported, "NB0410",
+                              "pass " + failedPass + " failed for " + target.name);
+  Status status = diagnostics.status(ErrorKind::Unsupported, "NB0412",
+                                     "an operation has no kernel on " + target.name);
+  status.help("convert these tensors to a format one of the kernels accepts, or build for another "
+              "--target");
   return status;
 }
 

@@ -17,8 +17,10 @@ namespace ninfer {
 void prepareContext(mlir::MLIRContext &context);
 
 /// The graph of the model, verified. NB0410.
-Result<mlir::OwningOpRef<mlir::ModuleOp>> lowerToGraph(mlir::MLIRContext &context, const ModelSpec &spec,
-                                                       const Directory &directory, const GraphOptions &options);
+Result<mlir::OwningOpRef<mlir::ModuleOp>> lowerToGraph(mlir::MLIRContext &context,
+                                                       const ModelSpec &spec,
+                                                       const Directory &directory,
+                                                       const GraphOptions &options);
 
 /// Runs the plan pipeline for one target in place; hands IR to options.emit at options.emitStage.
 /// NB0410, or NB0412 when an operation has no admissible kernel.

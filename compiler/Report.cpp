@@ -84,8 +84,9 @@ std::string reportJson(const BuildReport &report, bool explain) {
 }
 
 std::string reportText(const BuildReport &report) {
-  std::string out = report.artifact + ": " + report.architecture + ", " + std::to_string(report.layers) +
-                    " layers, weights " + formatBytes(report.payloadBytes) + "\n";
+  std::string out = report.artifact + ": " + report.architecture + ", " +
+                    std::to_string(report.layers) + " layers, weights " +
+                    formatBytes(report.payloadBytes) + "\n";
   for (const TargetReport &target : report.targets) {
     out += target.name + ": " + std::to_string(target.kernels.size()) + " kernels";
     for (const auto &[phase, count] : target.launches)
@@ -93,12 +94,13 @@ std::string reportText(const BuildReport &report) {
     if (target.codeBytes)
       out += ", code " + formatBytes(target.codeBytes);
     out += "\n  memory for " + std::to_string(report.maxContext) + " positions: states " +
-           formatBytes(target.stateBytes) + ", arena " + formatBytes(target.arenaBytes) + ", scratch " +
-           formatBytes(target.scratchBytesPerThread) + " per thread; decode reads at most " +
-           formatBytes(target.decodeBytesRead) + " per token\n";
+           formatBytes(target.stateBytes) + ", arena " + formatBytes(target.arenaBytes) +
+           ", scratch " + formatBytes(target.scratchBytesPerThread) +
+           " per thread; decode reads at most " + formatBytes(target.decodeBytesRead) +
+           " per token\n";
   }
-  out += (report.output.empty() ? "dry run, nothing written" : report.output) + ": " + formatBytes(report.planBytes) +
-         " in " + seconds(report.seconds) + " (";
+  out += (report.output.empty() ? "dry run, nothing written" : report.output) + ": " +
+         formatBytes(report.planBytes) + " in " + seconds(report.seconds) + " (";
   for (size_t i = 0; i < report.stages.size(); ++i)
     out += (i ? ", " : "") + report.stages[i].first + " " + seconds(report.stages[i].second);
   return out + "), peak memory " + formatBytes(report.peakRssBytes) + "\n";

@@ -33,11 +33,13 @@ Result<std::vector<BuildTarget>> resolveTargets(const std::vector<std::string> &
     } else {
       return unknown(name, name == "cpu" ? "the target 'cpu' needs a level, as in cpu:native" : "");
     }
-    const auto same = std::find_if(targets.begin(), targets.end(), [&](auto &t) { return t.name == target.name; });
+    const auto same = std::find_if(targets.begin(), targets.end(),
+                                   [&](auto &t) { return t.name == target.name; });
     if (same != targets.end())
       return makeError(ErrorKind::Usage, "NB0402",
                        "target '" + target.name + "' is given twice (once as '" +
-                           names[static_cast<size_t>(same - targets.begin())] + "', once as '" + name + "')");
+                           names[static_cast<size_t>(same - targets.begin())] + "', once as '" +
+                           name + "')");
     targets.push_back(std::move(target));
   }
   return targets;

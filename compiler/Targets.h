@@ -17,7 +17,8 @@ struct BuildTarget {
   std::optional<CpuTarget> cpu; ///< executor "cpu"
 };
 
-/// Resolves every name; refuses an empty list, an unknown name and two names of one target (NB0402).
+/// Resolves every name; refuses an empty list, an unknown name and two names of one target
+/// (NB0402).
 Result<std::vector<BuildTarget>> resolveTargets(const std::vector<std::string> &names);
 
 } // namespace ninfer

@@ -1,5 +1,6 @@
-// The plan writer. FlatBuffers stores blob offsets, which depend on the size of the buffer itself, so the
-// buffer is packed twice: first with non-zero stand-ins, then with the offsets the first size gives.
+// The plan writer. FlatBuffers stores blob offsets, which depend on the size of the buffer itself,
+// so the buffer is packed twice: first with non-zero stand-ins, then with the offsets the first
+// size gives.
 #include "schema/Build.h"
 
 #include "runtime/abi/kernel_abi.h"
@@ -20,7 +21,8 @@ void pack(flatbuffers::FlatBufferBuilder &builder, const plan::PlanT &plan) {
 
 } // namespace
 
-Result<std::vector<std::byte>> buildPlan(const plan::PlanT &input, const std::vector<PlanBlob> &blobs) {
+Result<std::vector<std::byte>> buildPlan(const plan::PlanT &input,
+                                         const std::vector<PlanBlob> &blobs) {
   plan::PlanT plan(input);
   if (plan.schema_version == 0) {
     plan.schema_version = kPlanSchemaVersion;
@@ -49,7 +51,8 @@ Result<std::vector<std::byte>> buildPlan(const plan::PlanT &input, const std::ve
   flatbuffers::FlatBufferBuilder builder;
   pack(builder, plan);
   if (builder.GetSize() != fbBytes)
-    return makeError(ErrorKind::Failed, "NB0509", "plan metadata changed size between its two packings");
+    return makeError(ErrorKind::Failed, "NB0509",
+                     "plan metadata changed size between its two packings");
 
   std::vector<std::byte> file(end);
   std::memcpy(file.data(), kPlanMagic, sizeof(kPlanMagic));

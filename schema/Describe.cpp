@@ -59,36 +59,45 @@ std::string describePlan(const PlanView &view, const std::string &fileName) {
   const plan::Plan &plan = view.plan();
   const plan::ModelInfo &model = *plan.model();
   const plan::ArtifactBinding &artifact = *plan.artifact();
-  const std::string signature = toHex({artifact.storage_signature()->data(), artifact.storage_signature()->size()});
+  const std::string signature =
+      toHex({artifact.storage_signature()->data(), artifact.storage_signature()->size()});
   std::string out;
   out += "plan        " + fileName + ": " + formatBytes(view.bytes().size()) + ", schema " +
-         std::to_string(plan.schema_version()) + "." + std::to_string(plan.schema_minor()) + ", kernel ABI " +
-         std::to_string(plan.kernel_abi_version()) + "\n";
-  out += "model       " + text(model.architecture()) + ", " + std::to_string(model.layers()) + " layers, vocabulary " +
-         std::to_string(model.vocab_size()) + ", context " + std::to_string(model.max_context()) +
-         ", prefill chunk " + std::to_string(model.prefill_chunk()) + ", " +
-         std::to_string(plan.parameters()->size()) + " parameters\n";
-  out += "artifact    " + (text(artifact.file_name()).empty() ? "(no name)" : text(artifact.file_name())) +
-         (text(artifact.public_name()).empty() ? "" : " \"" + text(artifact.public_name()) + "\"") + ", framing " +
-         std::to_string(artifact.framing()) + ", payload " + formatBytes(artifact.payload_bytes()) + "\n";
+         std::to_string(plan.schema_version()) + "." + std::to_string(plan.schema_minor()) +
+         ", kernel ABI " + std::to_string(plan.kernel_abi_version()) + "\n";
+  out += "model       " + text(model.architecture()) + ", " + std::to_string(model.layers()) +
+         " layers, vocabulary " + std::to_string(model.vocab_size()) + ", context " +
+         std::to_string(model.max_context()) + ", prefill chunk " +
+         std::to_string(model.prefill_chunk()) + ", " + std::to_string(plan.parameters()->size()) +
+         " parameters\n";
+  out += "artifact    " +
+         (text(artifact.file_name()).empty() ? "(no name)" : text(artifact.file_name())) +
+         (text(artifact.public_name()).empty() ? "" : " \"" + text(artifact.public_name()) + "\"") +
+         ", framing " + std::to_string(artifact.framing()) + ", payload " +
+         formatBytes(artifact.payload_bytes()) + "\n";
   out += "signature   " + signature + "\n";
   for (const plan::Target *target : *plan.targets()) {
     const PlanLedger ledger = planLedger(view, *target);
     const std::string features = joined(target->cpu_features());
-    out += "target      " + text(target->name()) + ": " + std::to_string(target->kernels()->size()) + " kernels" +
+    out += "target      " + text(target->name()) + ": " +
+           std::to_string(target->kernels()->size()) + " kernels" +
            (features.empty() ? "" : ", needs " + features) + "\n";
     for (const plan::Phase *phase : *target->phases()) {
-      out += "  " + text(phase->name()) + std::string(text(phase->name()).size() < 10 ? 10 - text(phase->name()).size() : 1, ' ') +
-             std::to_string(phase->launches()->size()) + " launches";
+      out +=
+          "  " + text(phase->name()) +
+          std::string(text(phase->name()).size() < 10 ? 10 - text(phase->name()).size() : 1, ' ') +
+          std::to_string(phase->launches()->size()) + " launches";
       if (phase->kind() != plan::PhaseKind::Setup)
         out += ", rows " + std::to_string(phase->min_rows()) +
-               (phase->max_rows() != phase->min_rows() ? ".." + std::to_string(phase->max_rows()) : "") + ", reads " +
-               formatBytes(phaseBytesRead(*phase, phase->max_rows())) + " for " + std::to_string(phase->max_rows()) +
-               " rows";
+               (phase->max_rows() != phase->min_rows() ? ".." + std::to_string(phase->max_rows())
+                                                       : "") +
+               ", reads " + formatBytes(phaseBytesRead(*phase, phase->max_rows())) + " for " +
+               std::to_string(phase->max_rows()) + " rows";
       out += "\n";
     }
-    out += "  memory    states " + formatBytes(ledger.states) + ", arena " + formatBytes(ledger.arena) + ", scratch " +
-           formatBytes(ledger.scratchPerThread) + " per thread\n";
+    out += "  memory    states " + formatBytes(ledger.states) + ", arena " +
+           formatBytes(ledger.arena) + ", scratch " + formatBytes(ledger.scratchPerThread) +
+           " per thread\n";
   }
   for (const plan::Blob *blob : *plan.blobs())
     out += "blob        " + text(blob->name()) + ": " + formatBytes(blob->bytes()) + " at " +
@@ -118,9 +127,10 @@ std::string describeKernels(const PlanView &view) {
       for (const auto &[phase, count] : uses[i])
         launches += (launches.empty() ? "" : ", ") + phase + " " + std::to_string(count);
       table.row({text(kernel.name()), text(kernel.family()), text(kernel.profile()),
-                 kernel.kind() == plan::KernelKind::Elf ? text(kernel.symbol()) : "built-in " + text(kernel.symbol()),
-                 launches, first.count(i) ? tileText(*first[i]) : "-", formatBytes(kernel.scratch_bytes()),
-                 std::to_string(kernel.num_args())});
+                 kernel.kind() == plan::KernelKind::Elf ? text(kernel.symbol())
+                                                        : "built-in " + text(kernel.symbol()),
+                 launches, first.count(i) ? tileText(*first[i]) : "-",
+                 formatBytes(kernel.scratch_bytes()), std::to_string(kernel.num_args())});
     }
     out += table.render();
   }
@@ -159,8 +169,9 @@ std::string describeLedger(const PlanView &view, uint64_t threads) {
   std::string out;
   for (const plan::Target *target : *view->targets()) {
     const PlanLedger ledger = planLedger(view, *target);
-    out += text(target->name()) + ", one context of " + std::to_string(view->model()->max_context()) + " positions, " +
-           std::to_string(threads) + (threads == 1 ? " thread\n" : " threads\n");
+    out += text(target->name()) + ", one context of " +
+           std::to_string(view->model()->max_context()) + " positions, " + std::to_string(threads) +
+           (threads == 1 ? " thread\n" : " threads\n");
     TextTable table("  ");
     auto line = [&](const std::string &what, uint64_t bytes, const std::string &note) {
       table.row({what, std::to_string(bytes), formatBytes(bytes), note});
@@ -174,7 +185,8 @@ std::string describeLedger(const PlanView &view, uint64_t threads) {
       entry.second += state->bytes();
     }
     for (const auto &[kind, entry] : kinds)
-      line("state " + kind, entry.second, std::to_string(entry.first) + (entry.first == 1 ? " state" : " states"));
+      line("state " + kind, entry.second,
+           std::to_string(entry.first) + (entry.first == 1 ? " state" : " states"));
     line("arena", ledger.arena, "activations");
     line("scratch", ledger.scratchPerThread * threads,
          std::to_string(ledger.scratchPerThread) + " per thread");

@@ -10,7 +10,8 @@
 
 namespace ninfer {
 
-/// Columns padded to their widest cell, two spaces between; numbers (cells that start with a digit) to the right.
+/// Columns padded to their widest cell, two spaces between; numbers (cells that start with a digit)
+/// to the right.
 class TextTable {
 public:
   explicit TextTable(std::string indent = "") : indent_(std::move(indent)) {}

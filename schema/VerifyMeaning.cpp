@@ -21,10 +21,10 @@ constexpr uint32_t kMaxArgs = 64;
 constexpr uint32_t kMaxStateAlign = 4096;
 
 /// Rule families of stage 2; docs/errors.md lists them.
-constexpr char kName[] = "NB0510", kArtifact[] = "NB0511", kModel[] = "NB0512", kParameter[] = "NB0513",
-               kBlob[] = "NB0514", kTarget[] = "NB0515", kKernel[] = "NB0516", kState[] = "NB0517",
-               kPhase[] = "NB0518", kLaunch[] = "NB0519", kRef[] = "NB0520", kOverlap[] = "NB0521",
-               kTrace[] = "NB0522", kPadding[] = "NB0523";
+constexpr char kName[] = "NB0510", kArtifact[] = "NB0511", kModel[] = "NB0512",
+               kParameter[] = "NB0513", kBlob[] = "NB0514", kTarget[] = "NB0515",
+               kKernel[] = "NB0516", kState[] = "NB0517", kPhase[] = "NB0518", kLaunch[] = "NB0519",
+               kRef[] = "NB0520", kOverlap[] = "NB0521", kTrace[] = "NB0522", kPadding[] = "NB0523";
 
 template <typename T>
 using TableVector = flatbuffers::Vector<flatbuffers::Offset<T>>;
@@ -43,7 +43,8 @@ uint64_t alignUp(uint64_t value, uint64_t align) { return (value + align - 1) / 
 class MeaningVerifier {
 public:
   MeaningVerifier(std::span<const std::byte> bytes, std::string_view file)
-      : bytes_(bytes), file_(file), fb_(bytes.data() + kPlanHeaderBytes), plan_(*plan::GetPlan(fb_)) {}
+      : bytes_(bytes), file_(file), fb_(bytes.data() + kPlanHeaderBytes),
+        plan_(*plan::GetPlan(fb_)) {}
 
   Status run() {
     NINFER_RETURN_IF_ERROR(artifact());
@@ -70,10 +71,12 @@ public:
 
 private:
   Status fail(const char *code, const std::string &path, std::string rule) const {
-    return makeError(ErrorKind::BadFile, code, std::string(file_) + ": plan " + path + " " + std::move(rule));
+    return makeError(ErrorKind::BadFile, code,
+                     std::string(file_) + ": plan " + path + " " + std::move(rule));
   }
 
-  // --- text -------------------------------------------------------------------------------------------
+  // --- text
+  // -------------------------------------------------------------------------------------------
 
   /// Names reach terminals and logs: no control characters.
   Status text(const std::string &path, const flatbuffers::String *value, bool mayBeEmpty) const {
@@ -85,39 +88,47 @@ private:
     return {};
   }
 
-  Status uniqueName(const std::string &path, const flatbuffers::String *value, std::set<std::string_view> &seen) const {
+  Status uniqueName(const std::string &path, const flatbuffers::String *value,
+                    std::set<std::string_view> &seen) const {
     NINFER_RETURN_IF_ERROR(text(path, value, false));
     if (!seen.insert(value->string_view()).second)
       return fail(kName, path, "'" + value->str() + "' occurs twice");
     return {};
   }
 
-  Status digest(const char *code, const std::string &path, const flatbuffers::Vector<uint8_t> *value) const {
+  Status digest(const char *code, const std::string &path,
+                const flatbuffers::Vector<uint8_t> *value) const {
     if (value->size() != 32)
       return fail(code, path, "has " + std::to_string(value->size()) + " bytes, expected 32");
     return {};
   }
 
-  Status inRange(const char *code, const std::string &path, uint64_t value, uint64_t low, uint64_t high) const {
+  Status inRange(const char *code, const std::string &path, uint64_t value, uint64_t low,
+                 uint64_t high) const {
     if (value < low || value > high)
       return fail(code, path,
-                  "is " + std::to_string(value) + ", expected " + std::to_string(low) + " to " + std::to_string(high));
+                  "is " + std::to_string(value) + ", expected " + std::to_string(low) + " to " +
+                      std::to_string(high));
     return {};
   }
 
-  // --- plan-wide tables -------------------------------------------------------------------------------
+  // --- plan-wide tables
+  // -------------------------------------------------------------------------------
 
   Status artifact() const {
     const plan::ArtifactBinding &binding = *plan_.artifact();
     NINFER_RETURN_IF_ERROR(inRange(kArtifact, "artifact.framing", binding.framing(), 1, 3));
-    NINFER_RETURN_IF_ERROR(digest(kArtifact, "artifact.storage_signature", binding.storage_signature()));
-    NINFER_RETURN_IF_ERROR(inRange(kArtifact, "artifact.payload_bytes", binding.payload_bytes(), 1, kMaxBytes));
+    NINFER_RETURN_IF_ERROR(
+        digest(kArtifact, "artifact.storage_signature", binding.storage_signature()));
+    NINFER_RETURN_IF_ERROR(
+        inRange(kArtifact, "artifact.payload_bytes", binding.payload_bytes(), 1, kMaxBytes));
     NINFER_RETURN_IF_ERROR(text("artifact.file_name", binding.file_name(), true));
     NINFER_RETURN_IF_ERROR(text("artifact.public_name", binding.public_name(), true));
     if (binding.file_name() && binding.file_name()->size() != 0) {
       const std::string_view name = binding.file_name()->string_view();
       if (name == "." || name == ".." || name.find_first_of("/\\") != std::string_view::npos)
-        return fail(kArtifact, "artifact.file_name", "'" + std::string(name) + "' is not a plain file name");
+        return fail(kArtifact, "artifact.file_name",
+                    "'" + std::string(name) + "' is not a plain file name");
     }
     return {};
   }
@@ -128,7 +139,8 @@ private:
     constexpr uint64_t maxInt32 = (1ull << 31) - 1;
     NINFER_RETURN_IF_ERROR(inRange(kModel, "model.vocab_size", model.vocab_size(), 1, maxInt32));
     NINFER_RETURN_IF_ERROR(inRange(kModel, "model.max_context", model.max_context(), 1, maxInt32));
-    NINFER_RETURN_IF_ERROR(inRange(kModel, "model.prefill_chunk", model.prefill_chunk(), 1, model.max_context()));
+    NINFER_RETURN_IF_ERROR(
+        inRange(kModel, "model.prefill_chunk", model.prefill_chunk(), 1, model.max_context()));
     return inRange(kModel, "model.layers", model.layers(), 1, maxInt32);
   }
 
@@ -144,16 +156,18 @@ private:
       for (uint32_t d = 0; d < parameter.shape()->size(); ++d) {
         const uint64_t size = parameter.shape()->Get(d);
         if (size == 0 || size > kMaxBytes / elements)
-          return fail(kParameter, at(path, "shape", d), "is " + std::to_string(size) + ", zero or too large");
+          return fail(kParameter, at(path, "shape", d),
+                      "is " + std::to_string(size) + ", zero or too large");
         elements *= size;
       }
-      NINFER_RETURN_IF_ERROR(
-          inRange(kParameter, path + ".bytes", parameter.bytes(), 1, plan_.artifact()->payload_bytes()));
+      NINFER_RETURN_IF_ERROR(inRange(kParameter, path + ".bytes", parameter.bytes(), 1,
+                                     plan_.artifact()->payload_bytes()));
     }
     return {};
   }
 
-  /// Blobs follow the FlatBuffer in order, each at the next 4096-aligned offset, zeros between, nothing after.
+  /// Blobs follow the FlatBuffer in order, each at the next 4096-aligned offset, zeros between,
+  /// nothing after.
   Status blobs() const {
     uint64_t end = kPlanHeaderBytes + flatbuffers::ReadScalar<uint64_t>(bytes_.data() + 24);
     std::set<std::string_view> names;
@@ -164,8 +178,8 @@ private:
       const uint64_t expected = alignUp(end, kPlanBlobAlign);
       if (blob.offset() != expected)
         return fail(kBlob, path + ".offset",
-                    "is " + std::to_string(blob.offset()) + ", expected " + std::to_string(expected) +
-                        " (4096-aligned, in order, no gap)");
+                    "is " + std::to_string(blob.offset()) + ", expected " +
+                        std::to_string(expected) + " (4096-aligned, in order, no gap)");
       if (blob.bytes() == 0 || expected > bytes_.size() || blob.bytes() > bytes_.size() - expected)
         return fail(kBlob, path,
                     "covers [" + std::to_string(expected) + ", +" + std::to_string(blob.bytes()) +
@@ -191,21 +205,27 @@ private:
     return {};
   }
 
-  // --- targets ----------------------------------------------------------------------------------------
+  // --- targets
+  // ----------------------------------------------------------------------------------------
 
   Status target(const std::string &path, const plan::Target &target) const {
     NINFER_RETURN_IF_ERROR(text(path + ".executor", target.executor(), false));
-    const std::string_view name = target.name()->string_view(), executor = target.executor()->string_view();
+    const std::string_view name = target.name()->string_view(),
+                           executor = target.executor()->string_view();
     if (name != executor &&
-        (name.size() <= executor.size() || name.substr(0, executor.size()) != executor || name[executor.size()] != ':'))
+        (name.size() <= executor.size() || name.substr(0, executor.size()) != executor ||
+         name[executor.size()] != ':'))
       return fail(kTarget, path + ".name",
-                  "'" + std::string(name) + "' does not begin with its executor '" + std::string(executor) + "'");
-    NINFER_RETURN_IF_ERROR(inRange(kTarget, path + ".arena_bytes", target.arena_bytes(), 1, kMaxBytes));
+                  "'" + std::string(name) + "' does not begin with its executor '" +
+                      std::string(executor) + "'");
     NINFER_RETURN_IF_ERROR(
-        inRange(kTarget, path + ".scratch_bytes_per_thread", target.scratch_bytes_per_thread(), 0, kMaxBytes));
+        inRange(kTarget, path + ".arena_bytes", target.arena_bytes(), 1, kMaxBytes));
+    NINFER_RETURN_IF_ERROR(inRange(kTarget, path + ".scratch_bytes_per_thread",
+                                   target.scratch_bytes_per_thread(), 0, kMaxBytes));
     std::set<std::string_view> features;
     for (uint32_t i = 0; i < sizeOf(target.cpu_features()); ++i)
-      NINFER_RETURN_IF_ERROR(uniqueName(at(path, "cpu_features", i), target.cpu_features()->Get(i), features));
+      NINFER_RETURN_IF_ERROR(
+          uniqueName(at(path, "cpu_features", i), target.cpu_features()->Get(i), features));
     NINFER_RETURN_IF_ERROR(kernels(path, target));
     NINFER_RETURN_IF_ERROR(states(path, target));
     NINFER_RETURN_IF_ERROR(phases(path, target));
@@ -221,8 +241,8 @@ private:
       NINFER_RETURN_IF_ERROR(text(path + ".symbol", kernel.symbol(), false));
       NINFER_RETURN_IF_ERROR(text(path + ".family", kernel.family(), true));
       NINFER_RETURN_IF_ERROR(text(path + ".profile", kernel.profile(), true));
-      NINFER_RETURN_IF_ERROR(
-          inRange(kKernel, path + ".scratch_bytes", kernel.scratch_bytes(), 0, target.scratch_bytes_per_thread()));
+      NINFER_RETURN_IF_ERROR(inRange(kKernel, path + ".scratch_bytes", kernel.scratch_bytes(), 0,
+                                     target.scratch_bytes_per_thread()));
       NINFER_RETURN_IF_ERROR(inRange(kKernel, path + ".num_args", kernel.num_args(), 1, kMaxArgs));
       switch (kernel.kind()) {
       case plan::KernelKind::Elf:
@@ -231,14 +251,16 @@ private:
                       "is " + std::to_string(kernel.blob()) + ", the plan has " +
                           std::to_string(plan_.blobs()->size()) + " blobs");
         if (sizeOf(kernel.attributes()) != 0)
-          return fail(kKernel, path + ".attributes", "is not empty, but the kernel is not a built-in");
+          return fail(kKernel, path + ".attributes",
+                      "is not empty, but the kernel is not a built-in");
         break;
       case plan::KernelKind::Builtin:
         NINFER_RETURN_IF_ERROR(attributes(path, kernel));
         break;
       default:
         return fail(kKernel, path + ".kind",
-                    "is " + std::to_string(static_cast<unsigned>(kernel.kind())) + ", not a known kernel kind");
+                    "is " + std::to_string(static_cast<unsigned>(kernel.kind())) +
+                        ", not a known kernel kind");
       }
     }
     return {};
@@ -269,7 +291,8 @@ private:
         break;
       default:
         return fail(kKernel, path + ".type",
-                    "is " + std::to_string(static_cast<unsigned>(attribute.type())) + ", not a known attribute type");
+                    "is " + std::to_string(static_cast<unsigned>(attribute.type())) +
+                        ", not a known attribute type");
       }
     }
     return {};
@@ -284,7 +307,8 @@ private:
       NINFER_RETURN_IF_ERROR(uniqueName(path + ".name", state.name(), names));
       NINFER_RETURN_IF_ERROR(text(path + ".kind", state.kind(), true));
       NINFER_RETURN_IF_ERROR(inRange(kState, path + ".bytes", state.bytes(), 1, kMaxBytes));
-      if (state.align() == 0 || (state.align() & (state.align() - 1)) != 0 || state.align() > kMaxStateAlign)
+      if (state.align() == 0 || (state.align() & (state.align() - 1)) != 0 ||
+          state.align() > kMaxStateAlign)
         return fail(kState, path + ".align",
                     "is " + std::to_string(state.align()) + ", expected a power of two up to 4096");
       total += state.bytes() + state.align();
@@ -303,45 +327,57 @@ private:
       NINFER_RETURN_IF_ERROR(uniqueName(path + ".name", phase.name(), names));
       const auto kind = static_cast<unsigned>(phase.kind());
       if (phase.kind() < plan::PhaseKind::Setup || phase.kind() > plan::PhaseKind::Verify)
-        return fail(kPhase, path + ".kind", "is " + std::to_string(kind) + ", not a known phase kind");
+        return fail(kPhase, path + ".kind",
+                    "is " + std::to_string(kind) + ", not a known phase kind");
       if (!kinds.insert(phase.kind()).second)
-        return fail(kPhase, path + ".kind", std::string(plan::EnumNamePhaseKind(phase.kind())) + " occurs twice");
+        return fail(kPhase, path + ".kind",
+                    std::string(plan::EnumNamePhaseKind(phase.kind())) + " occurs twice");
       NINFER_RETURN_IF_ERROR(phaseRows(path, target, phase));
       for (uint32_t k = 0; k < phase.launches()->size(); ++k)
-        NINFER_RETURN_IF_ERROR(launch(at(path, "launches", k), target, phase, *phase.launches()->Get(k)));
+        NINFER_RETURN_IF_ERROR(
+            launch(at(path, "launches", k), target, phase, *phase.launches()->Get(k)));
     }
     for (plan::PhaseKind needed : {plan::PhaseKind::Decode, plan::PhaseKind::Prefill})
       if (!kinds.count(needed))
-        return fail(kPhase, parent + ".phases", std::string("has no ") + plan::EnumNamePhaseKind(needed) + " phase");
+        return fail(kPhase, parent + ".phases",
+                    std::string("has no ") + plan::EnumNamePhaseKind(needed) + " phase");
     return {};
   }
 
-  /// Rows, token buffer and logits of one phase. Setup runs once with rows 1 and has neither buffer.
-  Status phaseRows(const std::string &path, const plan::Target &target, const plan::Phase &phase) const {
+  /// Rows, token buffer and logits of one phase. Setup runs once with rows 1 and has neither
+  /// buffer.
+  Status phaseRows(const std::string &path, const plan::Target &target,
+                   const plan::Phase &phase) const {
     const bool setup = phase.kind() == plan::PhaseKind::Setup;
-    const uint64_t most = setup || phase.kind() == plan::PhaseKind::Decode ? 1 : plan_.model()->max_context();
+    const uint64_t most =
+        setup || phase.kind() == plan::PhaseKind::Decode ? 1 : plan_.model()->max_context();
     NINFER_RETURN_IF_ERROR(inRange(kPhase, path + ".max_rows", phase.max_rows(), 1, most));
-    NINFER_RETURN_IF_ERROR(inRange(kPhase, path + ".min_rows", phase.min_rows(), 1, phase.max_rows()));
+    NINFER_RETURN_IF_ERROR(
+        inRange(kPhase, path + ".min_rows", phase.min_rows(), 1, phase.max_rows()));
     if (setup != (phase.tokens() == nullptr) || setup != (phase.logits() == nullptr))
-      return fail(kPhase, path, setup ? "is a Setup phase and may have neither tokens nor logits"
-                                      : "lacks its tokens or its logits");
+      return fail(kPhase, path,
+                  setup ? "is a Setup phase and may have neither tokens nor logits"
+                        : "lacks its tokens or its logits");
     if (setup)
       return {};
     if (phase.launches()->size() == 0)
       return fail(kPhase, path + ".launches", "is empty");
     NINFER_RETURN_IF_ERROR(ref(path + ".tokens", target, *phase.tokens()));
     NINFER_RETURN_IF_ERROR(ref(path + ".logits", target, *phase.logits()));
-    if (phase.tokens()->space() != plan::Space::Arena || phase.logits()->space() != plan::Space::Arena)
+    if (phase.tokens()->space() != plan::Space::Arena ||
+        phase.logits()->space() != plan::Space::Arena)
       return fail(kRef, path, "keeps tokens or logits outside the arena");
     const uint64_t tokenBytes = uint64_t{phase.max_rows()} * 4;
     if (phase.tokens()->bytes() != tokenBytes)
       return fail(kPhase, path + ".tokens",
-                  "has " + std::to_string(phase.tokens()->bytes()) + " bytes, expected " + std::to_string(tokenBytes));
+                  "has " + std::to_string(phase.tokens()->bytes()) + " bytes, expected " +
+                      std::to_string(tokenBytes));
     const uint64_t logitRows = phase.kind() == plan::PhaseKind::Verify ? phase.max_rows() : 1;
     const uint64_t logitBytes = uint64_t{plan_.model()->vocab_size()} * 4 * logitRows;
     if (phase.logits()->bytes() != logitBytes)
       return fail(kPhase, path + ".logits",
-                  "has " + std::to_string(phase.logits()->bytes()) + " bytes, expected " + std::to_string(logitBytes));
+                  "has " + std::to_string(phase.logits()->bytes()) + " bytes, expected " +
+                      std::to_string(logitBytes));
     return {};
   }
 
@@ -355,10 +391,12 @@ private:
     const plan::Kernel &kernel = *target.kernels()->Get(launch.kernel());
     if (launch.args()->size() != kernel.num_args())
       return fail(kLaunch, path + ".args",
-                  "has " + std::to_string(launch.args()->size()) + " entries, kernel '" + kernel.name()->str() +
-                      "' takes " + std::to_string(kernel.num_args()));
-    NINFER_RETURN_IF_ERROR(inRange(kLaunch, path + ".tiles_const", launch.tiles_const(), 0, kMaxTiles));
-    NINFER_RETURN_IF_ERROR(inRange(kLaunch, path + ".tiles_per_row", launch.tiles_per_row(), 0, kMaxTiles));
+                  "has " + std::to_string(launch.args()->size()) + " entries, kernel '" +
+                      kernel.name()->str() + "' takes " + std::to_string(kernel.num_args()));
+    NINFER_RETURN_IF_ERROR(
+        inRange(kLaunch, path + ".tiles_const", launch.tiles_const(), 0, kMaxTiles));
+    NINFER_RETURN_IF_ERROR(
+        inRange(kLaunch, path + ".tiles_per_row", launch.tiles_per_row(), 0, kMaxTiles));
     if (launch.tiles_per_row() > (kMaxTiles - launch.tiles_const()) / phase.max_rows())
       return fail(kLaunch, path, "has more than 2^40 tiles at its largest row count");
     if (launch.tiles_const() == 0 && launch.tiles_per_row() == 0)
@@ -395,17 +433,22 @@ private:
       break;
     default:
       return fail(kRef, path + ".space",
-                  "is " + std::to_string(static_cast<unsigned>(ref.space())) + ", not a known memory space");
+                  "is " + std::to_string(static_cast<unsigned>(ref.space())) +
+                      ", not a known memory space");
     }
-    if ((ref.space() == plan::Space::Payload || ref.space() == plan::Space::Arena) && ref.index() != 0)
-      return fail(kRef, path + ".index", "is " + std::to_string(ref.index()) + ", expected 0 in this space");
+    if ((ref.space() == plan::Space::Payload || ref.space() == plan::Space::Arena) &&
+        ref.index() != 0)
+      return fail(kRef, path + ".index",
+                  "is " + std::to_string(ref.index()) + ", expected 0 in this space");
     if (ref.bytes() == 0 || ref.offset() > limit || ref.bytes() > limit - ref.offset())
       return fail(kRef, path,
-                  "covers [" + std::to_string(ref.offset()) + ", +" + std::to_string(ref.bytes()) + ") of " +
-                      plan::EnumNameSpace(ref.space()) + ", which has " + std::to_string(limit) + " bytes");
+                  "covers [" + std::to_string(ref.offset()) + ", +" + std::to_string(ref.bytes()) +
+                      ") of " + plan::EnumNameSpace(ref.space()) + ", which has " +
+                      std::to_string(limit) + " bytes");
     if (ref.offset() % align != 0)
       return fail(kRef, path + ".offset",
-                  "is " + std::to_string(ref.offset()) + ", expected a multiple of " + std::to_string(align));
+                  "is " + std::to_string(ref.offset()) + ", expected a multiple of " +
+                      std::to_string(align));
     return {};
   }
 
@@ -420,16 +463,19 @@ private:
         if (a.space() != b.space() || a.index() != b.index())
           continue;
         const bool identical = a.offset() == b.offset() && a.bytes() == b.bytes();
-        if (!identical && a.offset() < b.offset() + b.bytes() && b.offset() < a.offset() + a.bytes())
+        if (!identical && a.offset() < b.offset() + b.bytes() &&
+            b.offset() < a.offset() + a.bytes())
           return fail(kOverlap, path,
-                      "arguments " + std::to_string(i) + " and " + std::to_string(k) + " overlap without being equal");
+                      "arguments " + std::to_string(i) + " and " + std::to_string(k) +
+                          " overlap without being equal");
       }
     }
     return {};
   }
 
   Status traces(const std::string &parent, const plan::Target &target) const {
-    static constexpr std::string_view known[] = {"accepted", "rejected", "lower priority", "forbidden by policy"};
+    static constexpr std::string_view known[] = {"accepted", "rejected", "lower priority",
+                                                 "forbidden by policy"};
     for (uint32_t i = 0; i < sizeOf(target.traces()); ++i) {
       const plan::Trace &trace = *target.traces()->Get(i);
       const std::string path = at(parent, "traces", i);
@@ -447,12 +493,15 @@ private:
         NINFER_RETURN_IF_ERROR(text(at + ".candidate", verdict.candidate(), false));
         NINFER_RETURN_IF_ERROR(text(at + ".verdict", verdict.verdict(), false));
         NINFER_RETURN_IF_ERROR(text(at + ".reason", verdict.reason(), true));
-        if (std::find(std::begin(known), std::end(known), verdict.verdict()->string_view()) == std::end(known))
-          return fail(kTrace, at + ".verdict", "'" + verdict.verdict()->str() + "' is not a known verdict");
+        if (std::find(std::begin(known), std::end(known), verdict.verdict()->string_view()) ==
+            std::end(known))
+          return fail(kTrace, at + ".verdict",
+                      "'" + verdict.verdict()->str() + "' is not a known verdict");
         accepted += verdict.verdict()->string_view() == "accepted";
       }
       if (accepted != 1)
-        return fail(kTrace, path, "has " + std::to_string(accepted) + " accepted candidates, expected 1");
+        return fail(kTrace, path,
+                    "has " + std::to_string(accepted) + " accepted candidates, expected 1");
     }
     return {};
   }

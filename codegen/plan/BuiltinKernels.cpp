@@ -1,5 +1,6 @@
-// Kernels that the runtime has built in: symbol and attributes from one operation of the dialect. The runtime's
-// own factory is asked at build time, so a plan never names a built-in that its runtime would refuse.
+// Kernels that the runtime has built in: symbol and attributes from one operation of the dialect.
+// The runtime's own factory is asked at build time, so a plan never names a built-in that its
+// runtime would refuse.
 #include "codegen/plan/PlanTarget.h"
 #include "runtime/reference/Builtin.h"
 
@@ -41,7 +42,9 @@ public:
         .integer("n", type.getN())
         .integer("k", type.getK());
   }
-  AttributeList &codec(KvCacheType type) { return text("codec", type.getElementType().isF32() ? "f32" : "bf16"); }
+  AttributeList &codec(KvCacheType type) {
+    return text("codec", type.getElementType().isF32() ? "f32" : "bf16");
+  }
 
   reference::AttributeMap map;
 
@@ -55,7 +58,9 @@ private:
   plan::KernelT &kernel_;
 };
 
-int64_t widthOf(Value activation) { return cast<RankedTensorType>(activation.getType()).getDimSize(1); }
+int64_t widthOf(Value activation) {
+  return cast<RankedTensorType>(activation.getType()).getDimSize(1);
+}
 
 /// False for an operation that no built-in computes.
 bool describe(Operation *op, AttributeList &list) {
@@ -63,12 +68,16 @@ bool describe(Operation *op, AttributeList &list) {
       .Case([&](EmbeddingOp o) { return list.weight(o.getWeight().getType()), true; })
       .Case([&](LinearOp o) { return list.weight(o.getWeight().getType()), true; })
       .Case([&](RmsNormOp o) {
-        list.integer("k", widthOf(o.getX())).number("eps", o.getEps()).integer("unit_offset", o.getUnitOffset());
+        list.integer("k", widthOf(o.getX()))
+            .number("eps", o.getEps())
+            .integer("unit_offset", o.getUnitOffset());
         return true;
       })
       .Case([&](HeadNormOp o) {
         const int64_t heads = o.getHeads();
-        list.integer("heads", heads).integer("dim", widthOf(o.getX()) / heads).number("eps", o.getEps());
+        list.integer("heads", heads)
+            .integer("dim", widthOf(o.getX()) / heads)
+            .number("eps", o.getEps());
         return true;
       })
       .Case([&](RopeOp o) {
@@ -106,8 +115,9 @@ bool describe(Operation *op, AttributeList &list) {
 Status finish(plan::KernelT &kernel, const AttributeList &list, const std::string &target) {
   auto builtin = reference::makeBuiltin(kernel.symbol, list.map, kernel.name);
   if (!builtin.ok()) {
-    Status status = makeError(ErrorKind::Unsupported, "NB0531",
-                              target + ": built-in kernel '" + kernel.name + "' is refused by the runtime");
+    Status status =
+        makeError(ErrorKind::Unsupported, "NB0531",
+                  target + ": built-in kernel '" + kernel.name + "' is refused by the runtime");
     status.note(builtin.error().message);
     return status;
   }
@@ -137,7 +147,8 @@ Result<std::unique_ptr<plan::KernelT>> builtinKernel(KernelOp kernel, const std:
   Operation *body = builtinBody(kernel);
   AttributeList list(*result);
   if (!body || !describe(body, list))
-    return planError(target, "kernel '" + result->name + "' is not one operation that the runtime has built in");
+    return planError(target, "kernel '" + result->name +
+                                 "' is not one operation that the runtime has built in");
   // Operations behind last_row have one row in a call of many.
   if (auto first = cast<RankedTensorType>(body->getOperand(0).getType()); !first.isDynamicDim(0))
     list.integer("rows", first.getDimSize(0));
@@ -146,7 +157,8 @@ Result<std::unique_ptr<plan::KernelT>> builtinKernel(KernelOp kernel, const std:
   return result;
 }
 
-Result<std::unique_ptr<plan::KernelT>> ropeTableKernel(StateOp state, std::string name, const std::string &target) {
+Result<std::unique_ptr<plan::KernelT>> ropeTableKernel(StateOp state, std::string name,
+                                                       const std::string &target) {
   auto result = std::make_unique<plan::KernelT>();
   result->name = std::move(name);
   result->kind = plan::KernelKind::Builtin;
@@ -156,7 +168,9 @@ Result<std::unique_ptr<plan::KernelT>> ropeTableKernel(StateOp state, std::strin
   if (!state.getInvFreq())
     return planError(target, "rope table '" + state.getSymName().str() + "' has no inv_freq");
   AttributeList list(*result);
-  list.integer("capacity", type.getCapacity()).integer("pairs", type.getPairs()).numbers("inv_freq", *state.getInvFreq());
+  list.integer("capacity", type.getCapacity())
+      .integer("pairs", type.getPairs())
+      .numbers("inv_freq", *state.getInvFreq());
   NINFER_RETURN_IF_ERROR(finish(*result, list, target));
   return result;
 }

@@ -1,4 +1,5 @@
-// Plan-wide tables: artifact, model, parameters, provenance, blobs; the target sections come from PlanTarget.cpp.
+// Plan-wide tables: artifact, model, parameters, provenance, blobs; the target sections come from
+// PlanTarget.cpp.
 #include "codegen/plan/PlanBuilder.h"
 
 #include "codegen/plan/PlanTarget.h"
@@ -14,10 +15,11 @@ Result<std::unique_ptr<plan::ModelInfoT>> modelInfo(const PlanTargetInput &input
   if (!architecture)
     return planError(input.name, "the module has no ninfer.architecture");
   model->architecture = architecture.getValue();
-  const std::pair<StringRef, uint32_t *> numbers[] = {{NinferDialect::kVocabSize, &model->vocab_size},
-                                                      {NinferDialect::kMaxContext, &model->max_context},
-                                                      {NinferDialect::kPrefillChunk, &model->prefill_chunk},
-                                                      {NinferDialect::kLayers, &model->layers}};
+  const std::pair<StringRef, uint32_t *> numbers[] = {
+      {NinferDialect::kVocabSize, &model->vocab_size},
+      {NinferDialect::kMaxContext, &model->max_context},
+      {NinferDialect::kPrefillChunk, &model->prefill_chunk},
+      {NinferDialect::kLayers, &model->layers}};
   for (auto [name, field] : numbers) {
     auto value = input.module->getAttrOfType<IntegerAttr>(name);
     if (!value)
@@ -58,7 +60,8 @@ Result<std::vector<std::byte>> buildPlanBytes(const PlanInput &input) {
     const auto blob = static_cast<uint32_t>(blobs.size());
     if (!target.elf.empty()) {
       const auto *bytes = reinterpret_cast<const std::byte *>(target.elf.data());
-      blobs.push_back({target.name + ".so", std::vector<std::byte>(bytes, bytes + target.elf.size())});
+      blobs.push_back(
+          {target.name + ".so", std::vector<std::byte>(bytes, bytes + target.elf.size())});
     }
     auto section = buildTarget(target, blob);
     if (!section.ok())

@@ -1,5 +1,6 @@
-// The last step of a build: modules after the plan pipeline, plus their machine code, become plan bytes. Owns
-// the translation of IR values into argument references; decides nothing (kernels, offsets and tiles are read).
+// The last step of a build: modules after the plan pipeline, plus their machine code, become plan
+// bytes. Owns the translation of IR values into argument references; decides nothing (kernels,
+// offsets and tiles are read).
 #ifndef NINFER_CODEGEN_PLAN_PLANBUILDER_H
 #define NINFER_CODEGEN_PLAN_PLANBUILDER_H
 
@@ -22,11 +23,12 @@ struct PlanKernelCode {
   uint64_t scratchBytes = 0;
 };
 
-/// One target section: a module with outlined kernels and planned memory, and the code of its kernels.
+/// One target section: a module with outlined kernels and planned memory, and the code of its
+/// kernels.
 struct PlanTargetInput {
   mlir::ModuleOp module;
-  std::string name;                     ///< "cpu:x86-64-v3", "reference"
-  std::string executor;                 ///< "cpu", "reference"; kernels of "reference" are built-ins
+  std::string name;     ///< "cpu:x86-64-v3", "reference"
+  std::string executor; ///< "cpu", "reference"; kernels of "reference" are built-ins
   std::vector<std::string> cpuFeatures; ///< what the loader must find
   std::vector<char> elf;                ///< empty for built-ins
   std::vector<PlanKernelCode> code;     ///< one entry per kernel; empty for built-ins
@@ -47,9 +49,9 @@ struct PlanInput {
   std::vector<std::pair<std::string, std::string>> provenance;
 };
 
-/// Bytes of the plan, verified. Same input, same bytes. Errors: NB0530 the module is not ready (names the pass
-/// that did not run) or code is missing for a kernel; NB0531 a built-in refuses its attributes; otherwise the
-/// verifier's (NB05xx).
+/// Bytes of the plan, verified. Same input, same bytes. Errors: NB0530 the module is not ready
+/// (names the pass that did not run) or code is missing for a kernel; NB0531 a built-in refuses its
+/// attributes; otherwise the verifier's (NB05xx).
 Result<std::vector<std::byte>> buildPlanBytes(const PlanInput &input);
 
 } // namespace ninfer

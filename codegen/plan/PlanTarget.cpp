@@ -34,7 +34,8 @@ Cost costOf(KernelOp kernel, int64_t rows) {
 
 class TargetBuilder {
 public:
-  TargetBuilder(const PlanTargetInput &input, uint32_t blob) : input_(input), module_(input.module), symbols_(module_), blob_(blob) {
+  TargetBuilder(const PlanTargetInput &input, uint32_t blob)
+      : input_(input), module_(input.module), symbols_(module_), blob_(blob) {
     target_ = std::make_unique<plan::TargetT>();
   }
 
@@ -48,14 +49,16 @@ public:
     for (auto function : module_.getOps<func::FuncOp>())
       NINFER_RETURN_IF_ERROR(phase(function));
     for (const auto &kernel : target_->kernels)
-      target_->scratch_bytes_per_thread = std::max(target_->scratch_bytes_per_thread, kernel->scratch_bytes);
+      target_->scratch_bytes_per_thread =
+          std::max(target_->scratch_bytes_per_thread, kernel->scratch_bytes);
     return std::move(target_);
   }
 
 private:
   Error fail(std::string text) const { return planError(input_.name, std::move(text)); }
 
-  // --- states -----------------------------------------------------------------------------------------
+  // --- states
+  // -----------------------------------------------------------------------------------------
 
   void states() {
     for (auto op : module_.getOps<StateOp>()) {
@@ -77,9 +80,12 @@ private:
   }
 
   /// Keys fill the first half of a cache; values start at the next argument boundary.
-  static uint64_t valuesOffset(KvCacheType type) { return alignUp(type.getBytes() / 2, kPlanArgAlign); }
+  static uint64_t valuesOffset(KvCacheType type) {
+    return alignUp(type.getBytes() / 2, kPlanArgAlign);
+  }
 
-  // --- kernels ----------------------------------------------------------------------------------------
+  // --- kernels
+  // ----------------------------------------------------------------------------------------
 
   Status kernels() {
     std::map<std::string, const PlanKernelCode *> code;
@@ -110,7 +116,8 @@ private:
 
   bool builtins() const { return input_.executor == "reference"; }
 
-  // --- setup ------------------------------------------------------------------------------------------
+  // --- setup
+  // ------------------------------------------------------------------------------------------
 
   Status setup() {
     auto phase = std::make_unique<plan::PhaseT>();
@@ -124,7 +131,8 @@ private:
       const size_t tables = phase->launches.size();
       std::unique_ptr<plan::KernelT> kernel;
       NINFER_ASSIGN_OR_RETURN(
-          kernel, ropeTableKernel(op, "rope_table" + (tables ? "_" + std::to_string(tables) : ""), input_.name));
+          kernel, ropeTableKernel(op, "rope_table" + (tables ? "_" + std::to_string(tables) : ""),
+                                  input_.name));
       auto launch = std::make_unique<plan::LaunchT>();
       launch->kernel = static_cast<uint32_t>(target_->kernels.size());
       launch->label = op.getSymName();
@@ -142,15 +150,17 @@ private:
     return plan::Ref(plan::Space::State, stateIndex_.lookup(name), offset, bytes);
   }
 
-  // --- phases -----------------------------------------------------------------------------------------
+  // --- phases
+  // -----------------------------------------------------------------------------------------
 
   Status phase(func::FuncOp function) {
     auto name = function->getAttrOfType<StringAttr>(NinferDialect::kPhase);
     if (!name)
-      return fail("function @" + function.getSymName().str() + " has no phase (ninfer-split-phases)");
+      return fail("function @" + function.getSymName().str() +
+                  " has no phase (ninfer-split-phases)");
     auto phase = std::make_unique<plan::PhaseT>();
     phase->name = name.getValue();
-    phase->kind = name.getValue() == "prefill" ? plan::PhaseKind::Prefill
+    phase->kind = name.getValue() == "prefill"  ? plan::PhaseKind::Prefill
                   : name.getValue() == "verify" ? plan::PhaseKind::Verify
                                                 : plan::PhaseKind::Decode;
     phase->min_rows = 1;
@@ -161,7 +171,8 @@ private:
     auto arena = function->getAttrOfType<IntegerAttr>(NinferDialect::kArenaBytes);
     auto tokens = function->getAttrOfType<IntegerAttr>(NinferDialect::kTokensOffset);
     if (!arena || !tokens)
-      return fail("function @" + function.getSymName().str() + " has no planned memory (ninfer-plan-memory)");
+      return fail("function @" + function.getSymName().str() +
+                  " has no planned memory (ninfer-plan-memory)");
     target_->arena_bytes = std::max<uint64_t>(target_->arena_bytes, arena.getInt());
     tokens_ = plan::Ref(plan::Space::Arena, 0, tokens.getInt(), maxRows_ * 4);
     phase->tokens = std::make_unique<plan::Ref>(tokens_);
@@ -175,7 +186,8 @@ private:
           return logits.takeStatus();
         phase->logits = std::make_unique<plan::Ref>(*logits);
       } else if (!isa<ParamOp, StateRefOp>(op)) {
-        return fail("'" + op.getName().getStringRef().str() + "' is not a launch (ninfer-outline-kernels)");
+        return fail("'" + op.getName().getStringRef().str() +
+                    "' is not a launch (ninfer-outline-kernels)");
       }
     }
     target_->phases.push_back(std::move(phase));
@@ -197,7 +209,8 @@ private:
 
     if (builtins()) { // by the operands of the operation: one value may feed two of them
       for (Value operand : builtinBody(kernel)->getOperands())
-        NINFER_RETURN_IF_ERROR(argument(op.getInputs()[cast<BlockArgument>(operand).getArgNumber()], launch->args));
+        NINFER_RETURN_IF_ERROR(
+            argument(op.getInputs()[cast<BlockArgument>(operand).getArgNumber()], launch->args));
     } else {
       for (Value input : op.getInputs())
         NINFER_RETURN_IF_ERROR(argument(input, launch->args));
@@ -213,7 +226,8 @@ private:
     return {};
   }
 
-  /// Appends the references of one launch operand or result, in the order of runtime/abi/kernel_abi.h.
+  /// Appends the references of one launch operand or result, in the order of
+  /// runtime/abi/kernel_abi.h.
   Status argument(Value value, std::vector<plan::Ref> &args) const {
     if (value.getType().isIndex()) // the position is a scalar of the call
       return {};
@@ -225,7 +239,8 @@ private:
     if (auto param = dyn_cast<ParamOp>(definition)) {
       auto parameter = symbols_.lookup<ParameterOp>(param.getParameter());
       if (!parameter || !parameter.getPlanes())
-        return fail("parameter '" + param.getParameter().str() + "' has no planes (ninfer-bind-parameters)");
+        return fail("parameter '" + param.getParameter().str() +
+                    "' has no planes (ninfer-bind-parameters)");
       for (auto plane : parameter.getPlanes()->getAsRange<PlaneAttr>())
         args.emplace_back(plan::Space::Payload, 0, plane.getOffset(), plane.getBytes());
       return {};
@@ -252,13 +267,16 @@ private:
       return fail("an activation has no place in the arena (ninfer-plan-memory)");
     auto type = cast<RankedTensorType>(value.getType());
     const int64_t rows = type.isDynamicDim(0) ? maxRows_ : type.getDimSize(0);
-    return plan::Ref(plan::Space::Arena, 0, (*launch.getOffsets())[cast<OpResult>(value).getResultNumber()],
+    return plan::Ref(plan::Space::Arena, 0,
+                     (*launch.getOffsets())[cast<OpResult>(value).getResultNumber()],
                      static_cast<uint64_t>(rows) * type.getDimSize(1) * 4);
   }
 
-  // --- trace ------------------------------------------------------------------------------------------
+  // --- trace
+  // ------------------------------------------------------------------------------------------
 
-  /// Launches of one kernel in one phase share a record, as long as admission saw the same for both.
+  /// Launches of one kernel in one phase share a record, as long as admission saw the same for
+  /// both.
   void trace(LaunchOp op, uint32_t kernel, const std::string &phase) {
     if (!op.getTrace())
       return;

@@ -20,7 +20,8 @@ Result<std::unique_ptr<plan::KernelT>> builtinKernel(KernelOp kernel, const std:
 mlir::Operation *builtinBody(KernelOp kernel);
 
 /// The setup kernel that fills one rope table; `name` must be unique in the target.
-Result<std::unique_ptr<plan::KernelT>> ropeTableKernel(StateOp state, std::string name, const std::string &target);
+Result<std::unique_ptr<plan::KernelT>> ropeTableKernel(StateOp state, std::string name,
+                                                       const std::string &target);
 
 } // namespace ninfer
 

@@ -1,7 +1,7 @@
 // make_tiny_artifact OUT.ninfer [options]: a decoder artifact with random weights, for tests.
 // Deterministic: same options, same bytes (apart from the artifact id, which the writer draws).
-// --sparse writes the directory and a payload of holes, so that shapes of any size cost no disk and no time;
-// such a file has the right length, passes every gate of the reader, and must not be run.
+// --sparse writes the directory and a payload of holes, so that shapes of any size cost no disk and
+// no time; such a file has the right length, passes every gate of the reader, and must not be run.
 #include "artifact/container/Writer.h"
 #include "artifact/formats/Encode.h"
 #include "artifact/formats/Words.h"
@@ -91,11 +91,13 @@ struct Options {
 void applyPreset(DecoderConfig &c, const std::string &name) {
   c.architecture = "LlamaForCausalLM";
   if (name == "tiny") {
-    c.hiddenSize = 64, c.vocabSize = 256, c.numLayers = 2, c.numHeads = 4, c.numKvHeads = 2, c.headDim = 16;
+    c.hiddenSize = 64, c.vocabSize = 256, c.numLayers = 2, c.numHeads = 4, c.numKvHeads = 2,
+    c.headDim = 16;
     c.intermediateSize = 128, c.maxPositions = 512, c.ropeTheta = 10000.0, c.rmsNormEps = 1e-5;
   } else if (name == "8b") {
     c.hiddenSize = 4096, c.vocabSize = 128256, c.numLayers = 32, c.numHeads = 32, c.numKvHeads = 8;
-    c.headDim = 128, c.intermediateSize = 14336, c.maxPositions = 131072, c.ropeTheta = 500000.0, c.rmsNormEps = 1e-5;
+    c.headDim = 128, c.intermediateSize = 14336, c.maxPositions = 131072, c.ropeTheta = 500000.0,
+    c.rmsNormEps = 1e-5;
   } else {
     die("unknown preset '" + name + "'");
   }
@@ -107,10 +109,12 @@ Options parse(int argc, char **argv) {
   applyPreset(o.config, "tiny");
   DecoderConfig &c = o.config;
   const std::map<std::string, int64_t *> integers = {
-      {"--layers", &c.numLayers},       {"--hidden", &c.hiddenSize},   {"--heads", &c.numHeads},
-      {"--kv-heads", &c.numKvHeads},    {"--head-dim", &c.headDim},    {"--intermediate", &c.intermediateSize},
-      {"--vocab", &c.vocabSize},        {"--max-positions", &c.maxPositions}};
-  const std::map<std::string, double *> numbers = {{"--rope-theta", &c.ropeTheta}, {"--eps", &c.rmsNormEps}};
+      {"--layers", &c.numLayers}, {"--hidden", &c.hiddenSize},
+      {"--heads", &c.numHeads},   {"--kv-heads", &c.numKvHeads},
+      {"--head-dim", &c.headDim}, {"--intermediate", &c.intermediateSize},
+      {"--vocab", &c.vocabSize},  {"--max-positions", &c.maxPositions}};
+  const std::map<std::string, double *> numbers = {{"--rope-theta", &c.ropeTheta},
+                                                   {"--eps", &c.rmsNormEps}};
   for (int i = 1; i < argc; ++i) {
     const std::string arg = argv[i];
     auto value = [&]() -> std::string {
@@ -173,13 +177,15 @@ std::string roleOf(const std::string &parameter) {
   return "";
 }
 
-// --- payload --------------------------------------------------------------------------------------------
+// --- payload
+// --------------------------------------------------------------------------------------------
 
 /// One row of values, then its words in the object.
 class ObjectFiller {
 public:
   ObjectFiller(const EncodedGeometry &geometry, bool norm, Random &random)
-      : g_(geometry), norm_(norm), random_(random), object_(geometry.totalBytes), row_(geometry.k) {}
+      : g_(geometry), norm_(norm), random_(random), object_(geometry.totalBytes), row_(geometry.k) {
+  }
 
   std::vector<std::byte> fill() {
     for (uint64_t n = 0; n < g_.rows; ++n) {
@@ -237,7 +243,8 @@ private:
     for (uint8_t &scale : scales)
       scale = static_cast<uint8_t>(0x38 + random_.next() % 16); // 1.0 .. 3.75
     const float divisor = 4.0f * std::sqrt(static_cast<float>(g_.k));
-    unwrap(encodeRows(g_, n, BlockScaledRows{codes, scales, std::bit_cast<uint32_t>(divisor)}, object_));
+    unwrap(encodeRows(g_, n, BlockScaledRows{codes, scales, std::bit_cast<uint32_t>(divisor)},
+                      object_));
   }
 
   const EncodedGeometry &g_;
@@ -247,7 +254,8 @@ private:
   std::vector<float> row_;
 };
 
-// --- plan -----------------------------------------------------------------------------------------------
+// --- plan
+// -----------------------------------------------------------------------------------------------
 
 struct Job {
   uint32_t object;
@@ -262,7 +270,8 @@ std::string readAll(const std::string &path) {
   return std::string(std::istreambuf_iterator<char>(in), {});
 }
 
-std::vector<Job> planObjects(const Options &o, const std::vector<ParameterSpec> &inventory, ArtifactPlan &plan) {
+std::vector<Job> planObjects(const Options &o, const std::vector<ParameterSpec> &inventory,
+                             ArtifactPlan &plan) {
   std::vector<Job> jobs;
   uint32_t embedding = 0;
   for (size_t i = 0; i < inventory.size(); ++i) {
@@ -276,8 +285,8 @@ std::vector<Job> planObjects(const Options &o, const std::vector<ParameterSpec> 
       uint64_t rows = 0, element = 0;
       for (size_t k = i; k < i + 3; ++k)
         rows += inventory[k].shape[0];
-      const uint32_t object =
-          unwrap(plan.addTensor(p.name.substr(0, p.name.size() - 5) + "qkv", {rows, p.shape[1]}, o.formatOf(role)));
+      const uint32_t object = unwrap(plan.addTensor(p.name.substr(0, p.name.size() - 5) + "qkv",
+                                                    {rows, p.shape[1]}, o.formatOf(role)));
       for (size_t k = i; k < i + 3; ++k) {
         const uint64_t count = inventory[k].shape[0] * p.shape[1];
         plan.bindRange(inventory[k].name, object, element, element + count);
@@ -287,7 +296,8 @@ std::vector<Job> planObjects(const Options &o, const std::vector<ParameterSpec> 
       i += 2;
       continue;
     }
-    const uint32_t object = unwrap(plan.addTensor(p.name, p.shape, p.direct ? Format::BF16 : o.formatOf(role)));
+    const uint32_t object =
+        unwrap(plan.addTensor(p.name, p.shape, p.direct ? Format::BF16 : o.formatOf(role)));
     plan.bindWhole(p.name, object);
     if (role == "embedding")
       embedding = object;
@@ -355,7 +365,8 @@ int main(int argc, char **argv) {
       unwrap(writer.append(job.object, std::as_bytes(std::span(job.resource))));
       continue;
     }
-    const EncodedGeometry geometry = unwrap(encodedGeometry(*object.format, *object.layout, object.shape));
+    const EncodedGeometry geometry =
+        unwrap(encodedGeometry(*object.format, *object.layout, object.shape));
     unwrap(writer.append(job.object, ObjectFiller(geometry, job.norm, random).fill()));
   }
   unwrap(writer.finish());

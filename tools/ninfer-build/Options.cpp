@@ -156,8 +156,10 @@ private:
     NINFER_RETURN_IF_ERROR(string(text));
     int64_t number = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    if (error != std::errc() || end != text.data() + text.size() || number < 1 || number > INT32_MAX)
-      return usage("option " + name_ + ": expected an integer from 1 to 2147483647, got '" + text + "'");
+    if (error != std::errc() || end != text.data() + text.size() || number < 1 ||
+        number > INT32_MAX)
+      return usage("option " + name_ + ": expected an integer from 1 to 2147483647, got '" + text +
+                   "'");
     value = number;
     return {};
   }

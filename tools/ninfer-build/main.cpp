@@ -1,4 +1,5 @@
-// ninfer-build: artifact -> plan. Report and IR go to standard output, everything else to standard error.
+// ninfer-build: artifact -> plan. Report and IR go to standard output, everything else to standard
+// error.
 #include "tools/ninfer-build/Options.h"
 
 #include <csignal>
@@ -13,8 +14,8 @@ namespace {
 
 volatile std::sig_atomic_t interrupts = 0;
 
-/// The first signal asks the build to stop at its next step; a second one ends the process at once. Until the
-/// plan is complete it has no name on disk, so both leave nothing behind.
+/// The first signal asks the build to stop at its next step; a second one ends the process at once.
+/// Until the plan is complete it has no name on disk, so both leave nothing behind.
 void onSignal(int) {
   interrupts = interrupts + 1;
   if (interrupts > 1)
@@ -44,7 +45,8 @@ int fail(const Error &error) {
 
 int print(const std::string &text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0)
-    return fail(makeError(ErrorKind::Failed, "NB0906", std::string("standard output: ") + std::strerror(errno)));
+    return fail(makeError(ErrorKind::Failed, "NB0906",
+                          std::string("standard output: ") + std::strerror(errno)));
   return 0;
 }
 

@@ -23,9 +23,11 @@ Result<std::string> listArtifact(const std::filesystem::path &path) {
   if (!artifact.ok())
     return artifact.takeStatus();
   const Directory &directory = artifact->directory();
-  std::string out = "artifact    " + path.string() + ": framing " + std::to_string(directory.framing) + ", payload " +
-                    formatBytes(artifact->payload().size()) + ", " + std::to_string(directory.objects.size()) +
-                    " objects, " + std::to_string(directory.bindings.size()) + " parameters\n";
+  std::string out = "artifact    " + path.string() + ": framing " +
+                    std::to_string(directory.framing) + ", payload " +
+                    formatBytes(artifact->payload().size()) + ", " +
+                    std::to_string(directory.objects.size()) + " objects, " +
+                    std::to_string(directory.bindings.size()) + " parameters\n";
   out += "signature   " + toHex(storageSignature(directory)) + "\n";
   for (const auto &[name, component] : directory.components) {
     out += "component   " + name;
@@ -39,8 +41,9 @@ Result<std::string> listArtifact(const std::filesystem::path &path) {
   table.row({"object", "shape", "format", "layout", "offset", "bytes"});
   for (const ObjectEntry &object : directory.objects)
     table.row({object.id, object.isTensor ? shapeText(object.shape) : "-",
-               object.isTensor ? object.formatName : object.encoding, object.isTensor ? object.layoutName : "-",
-               std::to_string(object.offset), std::to_string(object.bytes)});
+               object.isTensor ? object.formatName : object.encoding,
+               object.isTensor ? object.layoutName : "-", std::to_string(object.offset),
+               std::to_string(object.bytes)});
   return out + table.render();
 }
 

@@ -1,4 +1,5 @@
-// ninfer-inspect: says what a plan or an artifact holds. A plan is verified before a word of it is printed.
+// ninfer-inspect: says what a plan or an artifact holds. A plan is verified before a word of it is
+// printed.
 #include "schema/Describe.h"
 #include "support/File.h"
 #include "tools/ninfer-inspect/ListArtifact.h"
@@ -11,7 +12,8 @@ using namespace ninfer;
 
 namespace {
 
-const char kUsage[] = R"(usage: ninfer-inspect PLAN.bin [--kernels] [--trace] [--ledger] [-t THREADS]
+const char kUsage[] =
+    R"(usage: ninfer-inspect PLAN.bin [--kernels] [--trace] [--ledger] [-t THREADS]
        ninfer-inspect MODEL.ninfer
 
 A plan: model, artifact, targets, provenance (no option), or
@@ -31,7 +33,8 @@ int fail(const Error &error) {
 
 int print(const std::string &text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0)
-    return fail(makeError(ErrorKind::Failed, "NB0906", std::string("standard output: ") + std::strerror(errno)));
+    return fail(makeError(ErrorKind::Failed, "NB0906",
+                          std::string("standard output: ") + std::strerror(errno)));
   return 0;
 }
 
@@ -70,7 +73,8 @@ int inspect(const Request &request) {
   const auto bytes = file->bytes();
   if (bytes.size() >= 6 && std::memcmp(bytes.data(), "NINFER", 6) == 0) {
     if (request.kernels || request.trace || request.ledger)
-      return usage("--kernels, --trace and --ledger are about plans, but " + request.file + " is an artifact");
+      return usage("--kernels, --trace and --ledger are about plans, but " + request.file +
+                   " is an artifact");
     auto text = listArtifact(request.file);
     return text.ok() ? print(*text) : fail(text.error());
   }
@@ -95,8 +99,10 @@ int main(int argc, char **argv) {
       request.ledger = true;
     else if (arg == "-t" || arg == "--threads") {
       const std::string text = i + 1 < argc ? argv[++i] : "";
-      const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), request.threads);
-      if (error != std::errc() || end != text.data() + text.size() || request.threads < 1 || request.threads > 1024)
+      const auto [end, error] =
+          std::from_chars(text.data(), text.data() + text.size(), request.threads);
+      if (error != std::errc() || end != text.data() + text.size() || request.threads < 1 ||
+          request.threads > 1024)
         return usage("option " + arg + ": expected an integer from 1 to 1024, got '" + text + "'");
     } else if (arg.size() > 1 && arg[0] == '-')
       return usage("unknown option " + arg);

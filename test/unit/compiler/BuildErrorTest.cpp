@@ -35,8 +35,12 @@ TEST_F(BuildErrorTest, OptionsOutOfRange) {
       {[](auto &o) { o.targets = {"cuda:sm_90"}; }, "NB0402", "unknown target 'cuda:sm_90'"},
       {[](auto &o) { o.targets = {"cpu"}; }, "NB0402", "unknown target 'cpu'"},
       {[](auto &o) { o.targets = {"cpu:pentium"}; }, "NB0402", "unknown target 'cpu:pentium'"},
-      {[](auto &o) { o.targets = {"reference", "reference"}; }, "NB0402", "given twice"},
-      {[](auto &o) { o.activationPolicy = ActivationPolicy::AllowA8; }, "NB0403", "every use of m.ninfer states"},
+      {[](auto &o) {
+         o.targets = {"reference", "reference"};
+       },
+       "NB0402", "given twice"},
+      {[](auto &o) { o.activationPolicy = ActivationPolicy::AllowA8; }, "NB0403",
+       "every use of m.ninfer states"},
       {[](auto &o) { o.output = o.artifact; }, "NB0403", "is the artifact itself"},
   };
   for (const Case &c : cases) {
@@ -63,7 +67,8 @@ TEST_F(BuildErrorTest, NoKernelNamesTheNearestCandidates) {
     EXPECT_NE(error.message.find(target), std::string::npos) << error.message;
     bool nearest = false;
     for (const std::string &note : error.notes)
-      nearest |= note.find("rejected") != std::string::npos && note.find("5000") != std::string::npos;
+      nearest |=
+          note.find("rejected") != std::string::npos && note.find("5000") != std::string::npos;
     EXPECT_TRUE(nearest) << error.render();
     EXPECT_FALSE(error.help.empty());
   }

@@ -1,4 +1,5 @@
-// What a build makes: sections, phases, states, launches, sizes; and that it is a pure function of its inputs.
+// What a build makes: sections, phases, states, launches, sizes; and that it is a pure function of
+// its inputs.
 #include "Workspace.h"
 #include "schema/View.h"
 
@@ -59,7 +60,8 @@ TEST_F(BuildTest, ReferencePlanOfATinyLlama) {
   uint64_t kv = 0, rope = 0;
   for (const plan::State *state : *target->states())
     (state->kind()->str() == "kv_cache" ? kv : rope) += state->bytes();
-  EXPECT_EQ(kv, 3u * 2 * 2 * 512 * 16 * 2); // layers, keys and values, kv heads, positions, head dim, bf16
+  EXPECT_EQ(kv, 3u * 2 * 2 * 512 * 16 *
+                    2); // layers, keys and values, kv heads, positions, head dim, bf16
   EXPECT_EQ(rope, 512u * 8 * 2 * 4);
 
   const plan::Phase *setup = PlanView::findPhase(*target, plan::PhaseKind::Setup);
@@ -86,16 +88,19 @@ TEST_F(BuildTest, ReferencePlanOfATinyLlama) {
 }
 
 TEST_F(BuildTest, Qwen3HasHeadNormsAndPackedWeightsBind) {
-  const auto model = artifact("qwen.ninfer", {"--arch", "Qwen3ForCausalLM", "--packed-qkv", "--tied", "--layers", "1"});
+  const auto model = artifact(
+      "qwen.ninfer", {"--arch", "Qwen3ForCausalLM", "--packed-qkv", "--tied", "--layers", "1"});
   buildOk(options(model));
   const PlanView view = open(file("plan.bin"));
   const plan::Target *target = view.findTarget("reference");
   auto counts = symbolCounts(*target, *PlanView::findPhase(*target, plan::PhaseKind::Decode));
   EXPECT_EQ(counts["ref.head_norm"], 2u);
 
-  // Key rows follow query rows in each plane of the shared object: 64 rows of 64 bytes, 64 of 2 scale words.
+  // Key rows follow query rows in each plane of the shared object: 64 rows of 64 bytes, 64 of 2
+  // scale words.
   std::vector<const plan::Launch *> linears;
-  for (const plan::Launch *launch : *PlanView::findPhase(*target, plan::PhaseKind::Decode)->launches())
+  for (const plan::Launch *launch :
+       *PlanView::findPhase(*target, plan::PhaseKind::Decode)->launches())
     if (target->kernels()->Get(launch->kernel())->symbol()->str() == "ref.linear")
       linears.push_back(launch);
   ASSERT_GE(linears.size(), 3u);
@@ -142,7 +147,8 @@ TEST_F(BuildTest, KernelsDoNotGrowWithLayers) {
 
 TEST_F(BuildTest, SeveralTargetsInOnePlan) {
   const auto model = artifact("m.ninfer");
-  const BuildReport report = buildOk(options(model, {"reference", "cpu:x86-64-v3", "cpu:x86-64-v4"}));
+  const BuildReport report =
+      buildOk(options(model, {"reference", "cpu:x86-64-v3", "cpu:x86-64-v4"}));
   ASSERT_EQ(report.targets.size(), 3u);
   const PlanView view = open(file("plan.bin"));
   ASSERT_EQ(view->blobs()->size(), 2u);
@@ -209,7 +215,8 @@ TEST_F(BuildTest, EmitsTheIrOfEveryStage) {
     emitting.emit = [&](const std::string &, const std::string &text) { ir += text; };
     buildOk(emitting);
     EXPECT_NE(ir.find("func.func"), std::string::npos) << stage;
-    EXPECT_EQ(ir.find("ninfer.launch") != std::string::npos, stage == "outline-kernels" || stage == "plan-memory");
+    EXPECT_EQ(ir.find("ninfer.launch") != std::string::npos,
+              stage == "outline-kernels" || stage == "plan-memory");
   }
 }
 

@@ -1,4 +1,5 @@
-// ninfer-build as a process: exit codes, streams, full disk, Ctrl-C, and memory that does not follow the weights.
+// ninfer-build as a process: exit codes, streams, full disk, Ctrl-C, and memory that does not
+// follow the weights.
 #include "Workspace.h"
 
 #include <csignal>
@@ -48,7 +49,8 @@ TEST_F(ToolTest, CommandLineErrors) {
 
 TEST_F(ToolTest, JsonReportIsOneObjectOnStandardOutput) {
   const std::string model = artifact("m.ninfer").string(), plan = file("plan.bin").string();
-  const ChildResult result = tool({model, "-o", plan, "--target", "reference", "--report", "json", "--explain"});
+  const ChildResult result =
+      tool({model, "-o", plan, "--target", "reference", "--report", "json", "--explain"});
   ASSERT_EQ(result.exitCode, 0) << result.err;
   EXPECT_EQ(result.err, "");
   const auto json = nlohmann::json::parse(result.out, nullptr, false);
@@ -64,10 +66,11 @@ TEST_F(ToolTest, FullDiskLeavesNothing) {
   const std::string model = artifact("m.ninfer").string();
   std::ofstream(file("plan.bin")) << "old";
   // A limit on file size stands in for a full disk: the write fails after part of the plan.
-  const ChildResult result = tool({model, "-o", file("plan.bin").string(), "--target", "reference"}, [] {
-    const rlimit limit = {8192, 8192};
-    setrlimit(RLIMIT_FSIZE, &limit);
-  });
+  const ChildResult result =
+      tool({model, "-o", file("plan.bin").string(), "--target", "reference"}, [] {
+        const rlimit limit = {8192, 8192};
+        setrlimit(RLIMIT_FSIZE, &limit);
+      });
   EXPECT_EQ(result.exitCode, 1) << result.err;
   EXPECT_NE(result.err.find("plan.bin"), std::string::npos) << result.err;
   EXPECT_EQ(read(file("plan.bin")), "old");
@@ -77,13 +80,14 @@ TEST_F(ToolTest, FullDiskLeavesNothing) {
 TEST_F(ToolTest, InterruptLeavesNothing) {
   const std::string model = artifact("m.ninfer").string();
   // Raised while blocked, so that it waits until the tool has its handler and unblocks it.
-  const ChildResult result = tool({model, "-o", file("plan.bin").string(), "--target", "cpu:x86-64-v3"}, [] {
-    sigset_t set;
-    sigemptyset(&set);
-    sigaddset(&set, SIGINT);
-    sigprocmask(SIG_BLOCK, &set, nullptr);
-    raise(SIGINT);
-  });
+  const ChildResult result =
+      tool({model, "-o", file("plan.bin").string(), "--target", "cpu:x86-64-v3"}, [] {
+        sigset_t set;
+        sigemptyset(&set);
+        sigaddset(&set, SIGINT);
+        sigprocmask(SIG_BLOCK, &set, nullptr);
+        raise(SIGINT);
+      });
   EXPECT_EQ(result.exitCode, 130) << result.out << result.err;
   EXPECT_EQ(listing(), std::vector<std::string>{"m.ninfer"});
 }

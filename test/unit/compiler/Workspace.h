@@ -1,4 +1,5 @@
-// A folder of its own per test, random artifacts, and child processes with their exit code and peak memory.
+// A folder of its own per test, random artifacts, and child processes with their exit code and peak
+// memory.
 #ifndef NINFER_TEST_UNIT_COMPILER_WORKSPACE_H
 #define NINFER_TEST_UNIT_COMPILER_WORKSPACE_H
 
@@ -29,7 +30,8 @@ struct ChildResult {
 class Workspace : public ::testing::Test {
 protected:
   void SetUp() override {
-    std::string pattern = (std::filesystem::temp_directory_path() / "ninfer-compiler-XXXXXX").string();
+    std::string pattern =
+        (std::filesystem::temp_directory_path() / "ninfer-compiler-XXXXXX").string();
     ASSERT_NE(mkdtemp(pattern.data()), nullptr);
     folder_ = pattern;
   }
@@ -42,7 +44,8 @@ protected:
   std::filesystem::path file(const std::string &name) const { return folder_ / name; }
 
   /// Runs a program; both streams are captured through files.
-  ChildResult run(std::vector<std::string> arguments, const std::function<void()> &inChild = {}) const {
+  ChildResult run(std::vector<std::string> arguments,
+                  const std::function<void()> &inChild = {}) const {
     const auto out = file(".out"), err = file(".err");
     const pid_t child = fork();
     if (child == 0) {
@@ -71,14 +74,16 @@ protected:
   }
 
   /// A random artifact named `name`; `options` as for make_tiny_artifact.
-  std::filesystem::path artifact(const std::string &name, std::vector<std::string> options = {}) const {
+  std::filesystem::path artifact(const std::string &name,
+                                 std::vector<std::string> options = {}) const {
     options.insert(options.begin(), {NINFER_MAKE_ARTIFACT, file(name).string()});
     const ChildResult result = run(options);
     EXPECT_EQ(result.exitCode, 0) << result.err;
     return file(name);
   }
 
-  BuildOptions options(const std::filesystem::path &artifact, std::vector<std::string> targets = {"reference"}) const {
+  BuildOptions options(const std::filesystem::path &artifact,
+                       std::vector<std::string> targets = {"reference"}) const {
     BuildOptions options;
     options.artifact = artifact;
     options.output = file("plan.bin");

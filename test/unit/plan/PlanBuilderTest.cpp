@@ -1,4 +1,5 @@
-// From IR with planned memory to plan tables. Expected numbers are written by hand from the text of the module.
+// From IR with planned memory to plan tables. Expected numbers are written by hand from the text of
+// the module.
 #include "codegen/plan/PlanBuilder.h"
 #include "dialects/ninfer/NinferDialect.h"
 #include "schema/View.h"
@@ -12,8 +13,8 @@ using namespace ninfer;
 
 namespace {
 
-// One embedding, one cache append of the embedding as key and as value, last row, head. Weights of W8 keep K
-// padded to 128: 32 rows of 128 code bytes, then 32 rows of 4 scale words.
+// One embedding, one cache append of the embedding as key and as value, last row, head. Weights of
+// W8 keep K padded to 128: 32 rows of 128 code bytes, then 32 rows of 4 scale words.
 const char kModule[] = R"mlir(
 module attributes {ninfer.architecture = "LlamaForCausalLM", ninfer.max_context = 16 : i64,
                    ninfer.prefill_chunk = 4 : i64, ninfer.vocab_size = 32 : i64, ninfer.layers = 1 : i64} {
@@ -119,7 +120,8 @@ protected:
   PlanInput input_;
 };
 
-void expectRef(const plan::Ref &ref, plan::Space space, uint32_t index, uint64_t offset, uint64_t bytes) {
+void expectRef(const plan::Ref &ref, plan::Space space, uint32_t index, uint64_t offset,
+               uint64_t bytes) {
   EXPECT_EQ(ref.space(), space);
   EXPECT_EQ(ref.index(), index);
   EXPECT_EQ(ref.offset(), offset);
@@ -176,7 +178,8 @@ TEST_F(PlanBuilderTest, ArgumentsFollowTheAbi) {
   expectRef(embed[1], plan::Space::Payload, 0, 256, 4096);
   expectRef(embed[2], plan::Space::Payload, 0, 4352, 256);
   expectRef(embed[3], plan::Space::Arena, 0, 0, 256);
-  const auto &append = decode.launches[1]->args; // key, value, keys, values; the position is a scalar
+  const auto &append =
+      decode.launches[1]->args; // key, value, keys, values; the position is a scalar
   ASSERT_EQ(append.size(), 4u);
   expectRef(append[0], plan::Space::Arena, 0, 0, 256);
   expectRef(append[1], plan::Space::Arena, 0, 0, 256);
@@ -196,7 +199,8 @@ TEST_F(PlanBuilderTest, ArgumentsFollowTheAbi) {
 }
 
 TEST_F(PlanBuilderTest, ValuesOfAnOddCacheStartAtAnArgumentBoundary) {
-  parseWithout(kModule, "ninfer.state @kv", "ninfer.state @odd : !ninfer.kv_cache<1x3x2, bf16>\n  ninfer.state @kv");
+  parseWithout(kModule, "ninfer.state @kv",
+               "ninfer.state @odd : !ninfer.kv_cache<1x3x2, bf16>\n  ninfer.state @kv");
   const plan::PlanT plan = unpacked();
   const plan::StateT &odd = *plan.targets[0]->states[0];
   EXPECT_EQ(odd.name, "odd");
@@ -206,7 +210,8 @@ TEST_F(PlanBuilderTest, ValuesOfAnOddCacheStartAtAnArgumentBoundary) {
 TEST_F(PlanBuilderTest, CostOfALaunch) {
   const plan::PlanT plan = unpacked();
   const plan::PhaseT &decode = *plan.targets[0]->phases[1], &prefill = *plan.targets[0]->phases[2];
-  // The head reads its weight and one row of 64 floats and multiplies 32 x 64, whatever the rows of the call.
+  // The head reads its weight and one row of 64 floats and multiplies 32 x 64, whatever the rows of
+  // the call.
   for (const plan::LaunchT *head : {decode.launches[2].get(), prefill.launches[2].get()}) {
     EXPECT_EQ(head->bytes_read_const, 4352u + 256u);
     EXPECT_EQ(head->bytes_read_per_row, 0u);

@@ -8,9 +8,12 @@
 
 namespace ninfer::test {
 
-inline plan::Ref arena(uint64_t offset, uint64_t bytes) { return {plan::Space::Arena, 0, offset, bytes}; }
+inline plan::Ref arena(uint64_t offset, uint64_t bytes) {
+  return {plan::Space::Arena, 0, offset, bytes};
+}
 
-inline std::unique_ptr<plan::LaunchT> launch(uint32_t kernel, std::vector<plan::Ref> args, uint64_t tilesConst = 1) {
+inline std::unique_ptr<plan::LaunchT> launch(uint32_t kernel, std::vector<plan::Ref> args,
+                                             uint64_t tilesConst = 1) {
   auto result = std::make_unique<plan::LaunchT>();
   result->kernel = kernel;
   result->label = "text/layers/0";
@@ -19,8 +22,8 @@ inline std::unique_ptr<plan::LaunchT> launch(uint32_t kernel, std::vector<plan::
   return result;
 }
 
-/// One target with an ELF kernel, a built-in, a rope table and the three usual phases. Vocabulary 32,
-/// context 16, chunk 4; two blobs.
+/// One target with an ELF kernel, a built-in, a rope table and the three usual phases. Vocabulary
+/// 32, context 16, chunk 4; two blobs.
 inline plan::PlanT smallPlan() {
   plan::PlanT plan;
   plan.artifact = std::make_unique<plan::ArtifactBindingT>();
@@ -91,8 +94,8 @@ inline plan::PlanT smallPlan() {
     phase->max_rows = prefill ? 4 : 1;
     phase->tokens = std::make_unique<plan::Ref>(arena(0, phase->max_rows * 4));
     phase->logits = std::make_unique<plan::Ref>(arena(64, 128));
-    phase->launches.push_back(
-        launch(0, {arena(0, phase->max_rows * 4), {plan::Space::Payload, 0, 0, 4096}, arena(64, 128)}));
+    phase->launches.push_back(launch(
+        0, {arena(0, phase->max_rows * 4), {plan::Space::Payload, 0, 0, 4096}, arena(64, 128)}));
     target->phases.push_back(std::move(phase));
   }
 

@@ -1,4 +1,5 @@
-// docs/plan-format.md shows a real file: the lines between its two marks must be the bytes the writer makes.
+// docs/plan-format.md shows a real file: the lines between its two marks must be the bytes the
+// writer makes.
 #include "PlanFixture.h"
 
 #include <cstdio>
@@ -11,7 +12,8 @@ using namespace ninfer::test;
 
 namespace {
 
-std::string hexLines(const std::vector<std::byte> &file, size_t begin, size_t end, const char *note) {
+std::string hexLines(const std::vector<std::byte> &file, size_t begin, size_t end,
+                     const char *note) {
   std::string out;
   for (size_t at = begin; at < end; at += 16) {
     char text[32];
@@ -37,7 +39,8 @@ std::string annotated(const std::vector<std::byte> &file) {
   auto view = PlanView::open(file, "fixture");
   EXPECT_TRUE(view.ok());
   const size_t fbEnd = 4096 + flatbuffers::ReadScalar<uint64_t>(file.data() + 24);
-  const size_t blob0 = (*view)->blobs()->Get(0)->offset(), blob1 = (*view)->blobs()->Get(1)->offset();
+  const size_t blob0 = (*view)->blobs()->Get(0)->offset(),
+               blob1 = (*view)->blobs()->Get(1)->offset();
   std::string out = "```\n";
   out += hexLines(file, 0, 8, "magic");
   out += hexLines(file, 8, 12, "header_version 1");

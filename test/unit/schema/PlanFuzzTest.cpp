@@ -1,4 +1,5 @@
-// Damaged plans are refused or read safely, never a crash. Run with the sanitize preset to see stray reads.
+// Damaged plans are refused or read safely, never a crash. Run with the sanitize preset to see
+// stray reads.
 #include "PlanFixture.h"
 #include "schema/Verify.h"
 
@@ -37,7 +38,8 @@ void tryBytes(const std::vector<std::byte> &file, Outcome &outcome) {
   auto view = PlanView::open(file, "fuzz.bin");
   if (!view.ok()) {
     EXPECT_FALSE(view.error().message.empty());
-    EXPECT_TRUE(view.error().kind == ErrorKind::BadFile || view.error().kind == ErrorKind::TargetMismatch);
+    EXPECT_TRUE(view.error().kind == ErrorKind::BadFile ||
+                view.error().kind == ErrorKind::TargetMismatch);
     ++outcome.refused;
     return;
   }
@@ -87,7 +89,8 @@ TEST(PlanFuzz, RandomDamageWithNewDigest) {
       if (random() % 2) {
         file[at] = static_cast<std::byte>(random());
       } else { // a whole 32-bit word: offsets and vector lengths
-        const uint32_t word = random() % 3 == 0 ? static_cast<uint32_t>(random()) : static_cast<uint32_t>(random() % 64);
+        const uint32_t word = random() % 3 == 0 ? static_cast<uint32_t>(random())
+                                                : static_cast<uint32_t>(random() % 64);
         const size_t word_at = std::min<size_t>(at / 4 * 4, end - 4);
         flatbuffers::WriteScalar<uint32_t>(file.data() + word_at, word);
       }

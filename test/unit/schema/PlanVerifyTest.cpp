@@ -45,7 +45,8 @@ TEST(PlanBuild, WithoutBlobsEndsAtTheFlatBuffer) {
   EXPECT_TRUE(verifyPlan(*file, "p.bin").ok());
 }
 
-// --- versions -------------------------------------------------------------------------------------------
+// --- versions
+// -------------------------------------------------------------------------------------------
 
 struct VersionCase {
   const char *what;
@@ -55,9 +56,12 @@ struct VersionCase {
 
 TEST(PlanVersions, OtherNumbersAreTargetMismatch) {
   const VersionCase cases[] = {
-      {"plan schema version", [](auto &p, uint32_t v) { p.schema_version = v; }, kPlanSchemaVersion},
-      {"plan schema minor version", [](auto &p, uint32_t v) { p.schema_minor = v; }, kPlanSchemaMinor},
-      {"kernel ABI version", [](auto &p, uint32_t v) { p.kernel_abi_version = v; }, NINFER_KERNEL_ABI_VERSION},
+      {"plan schema version", [](auto &p, uint32_t v) { p.schema_version = v; },
+       kPlanSchemaVersion},
+      {"plan schema minor version", [](auto &p, uint32_t v) { p.schema_minor = v; },
+       kPlanSchemaMinor},
+      {"kernel ABI version", [](auto &p, uint32_t v) { p.kernel_abi_version = v; },
+       NINFER_KERNEL_ABI_VERSION},
   };
   for (const VersionCase &c : cases)
     for (uint32_t version : {c.current - 1, c.current + 1, 0xFFFFFFFFu}) {
@@ -96,10 +100,12 @@ TEST(PlanVersions, HeaderVersionAndIdentifierDigit) {
   Status status = verifyPlan(file, "p.bin");
   ASSERT_FALSE(status.ok());
   EXPECT_EQ(status.error().kind, ErrorKind::TargetMismatch);
-  EXPECT_NE(status.error().message.find("plan: NIP2, this build: NIP1"), std::string::npos) << status.error().message;
+  EXPECT_NE(status.error().message.find("plan: NIP2, this build: NIP1"), std::string::npos)
+      << status.error().message;
 }
 
-// --- structure ------------------------------------------------------------------------------------------
+// --- structure
+// ------------------------------------------------------------------------------------------
 
 void expectCode(std::span<const std::byte> file, const char *code) {
   Status status = verifyPlan(file, "p.bin");
@@ -126,9 +132,10 @@ TEST(PlanStructure, HeaderRules) {
     size_t at;
     const char *code;
   };
-  for (Patch patch : {Patch{0, "NB0501"}, Patch{12, "NB0502"}, Patch{16, "NB0502"}, Patch{31, "NB0502"},
-                      Patch{32, "NB0502"}, Patch{40, "NB0503"}, Patch{72, "NB0502"}, Patch{4095, "NB0502"},
-                      Patch{4096, "NB0503"}, Patch{good.size() - 1, "NB0503"}}) {
+  for (Patch patch :
+       {Patch{0, "NB0501"}, Patch{12, "NB0502"}, Patch{16, "NB0502"}, Patch{31, "NB0502"},
+        Patch{32, "NB0502"}, Patch{40, "NB0503"}, Patch{72, "NB0502"}, Patch{4095, "NB0502"},
+        Patch{4096, "NB0503"}, Patch{good.size() - 1, "NB0503"}}) {
     auto file = good;
     file[patch.at] ^= std::byte{0x40};
     SCOPED_TRACE(patch.at);
@@ -158,7 +165,8 @@ TEST(PlanStructure, DigestAndPaddingOfBlobs) {
   expectCode(file, "NB0523");
 }
 
-// --- meaning --------------------------------------------------------------------------------------------
+// --- meaning
+// --------------------------------------------------------------------------------------------
 
 struct MeaningCase {
   const char *name;
@@ -183,19 +191,27 @@ const MeaningCase kCases[] = {
     {"chunk above context", "NB0512", [](auto &p) { p.model->prefill_chunk = 17; }},
     {"layers zero", "NB0512", [](auto &p) { p.model->layers = 0; }},
     {"zero dimension", "NB0513", [](auto &p) { p.parameters[0]->shape[0] = 0; }},
-    {"shape overflow", "NB0513", [](auto &p) { p.parameters[0]->shape = {1ull << 33, 1ull << 33}; }},
+    {"shape overflow", "NB0513",
+     [](auto &p) {
+       p.parameters[0]->shape = {1ull << 33, 1ull << 33};
+     }},
     {"parameter above payload", "NB0513", [](auto &p) { p.parameters[0]->bytes = 8193; }},
     {"parameter twice", "NB0510",
      [](auto &p) { p.parameters.push_back(std::make_unique<plan::ParameterT>(*p.parameters[0])); }},
-    {"target twice", "NB0510", [](auto &p) { p.targets.push_back(std::make_unique<plan::TargetT>(target(p))); }},
+    {"target twice", "NB0510",
+     [](auto &p) { p.targets.push_back(std::make_unique<plan::TargetT>(target(p))); }},
     {"executor not prefix", "NB0515", [](auto &p) { target(p).executor = "cuda"; }},
     {"executor prefix without colon", "NB0515", [](auto &p) { target(p).executor = "cp"; }},
     {"arena zero", "NB0515", [](auto &p) { target(p).arena_bytes = 0; }},
     {"arena huge", "NB0515", [](auto &p) { target(p).arena_bytes = ~0ull; }},
-    {"feature twice", "NB0510", [](auto &p) { target(p).cpu_features = {"fma", "fma"}; }},
+    {"feature twice", "NB0510",
+     [](auto &p) {
+       target(p).cpu_features = {"fma", "fma"};
+     }},
     {"empty symbol", "NB0510", [](auto &p) { target(p).kernels[0]->symbol = ""; }},
     {"kernel blob", "NB0516", [](auto &p) { target(p).kernels[0]->blob = 2; }},
-    {"kernel kind", "NB0516", [](auto &p) { target(p).kernels[0]->kind = static_cast<plan::KernelKind>(9); }},
+    {"kernel kind", "NB0516",
+     [](auto &p) { target(p).kernels[0]->kind = static_cast<plan::KernelKind>(9); }},
     {"kernel scratch", "NB0516", [](auto &p) { target(p).kernels[0]->scratch_bytes = 257; }},
     {"no args", "NB0516", [](auto &p) { target(p).kernels[0]->num_args = 0; }},
     {"attributes on elf", "NB0516",
@@ -204,10 +220,15 @@ const MeaningCase kCases[] = {
            std::make_unique<plan::AttributeT>(*target(p).kernels[1]->attributes[0]));
      }},
     {"attribute type", "NB0516",
-     [](auto &p) { target(p).kernels[1]->attributes[0]->type = static_cast<plan::AttributeType>(0); }},
+     [](auto &p) {
+       target(p).kernels[1]->attributes[0]->type = static_cast<plan::AttributeType>(0);
+     }},
     {"attribute nan", "NB0516",
-     [](auto &p) { target(p).kernels[1]->attributes[0]->floats = {std::numeric_limits<double>::quiet_NaN()}; }},
-    {"attribute without floats", "NB0516", [](auto &p) { target(p).kernels[1]->attributes[0]->floats.clear(); }},
+     [](auto &p) {
+       target(p).kernels[1]->attributes[0]->floats = {std::numeric_limits<double>::quiet_NaN()};
+     }},
+    {"attribute without floats", "NB0516",
+     [](auto &p) { target(p).kernels[1]->attributes[0]->floats.clear(); }},
     {"attribute without string", "NB0510",
      [](auto &p) { target(p).kernels[1]->attributes[0]->type = plan::AttributeType::String; }},
     {"state empty", "NB0517", [](auto &p) { target(p).states[0]->bytes = 0; }},
@@ -219,8 +240,10 @@ const MeaningCase kCases[] = {
        target(p).states[0]->bytes = target(p).states[1]->bytes = 1ull << 47;
        target(p).states[0]->align = 4096;
      }},
-    {"phase kind", "NB0518", [](auto &p) { target(p).phases[1]->kind = static_cast<plan::PhaseKind>(5); }},
-    {"phase kind zero", "NB0518", [](auto &p) { target(p).phases[1]->kind = static_cast<plan::PhaseKind>(0); }},
+    {"phase kind", "NB0518",
+     [](auto &p) { target(p).phases[1]->kind = static_cast<plan::PhaseKind>(5); }},
+    {"phase kind zero", "NB0518",
+     [](auto &p) { target(p).phases[1]->kind = static_cast<plan::PhaseKind>(0); }},
     {"two decodes", "NB0518",
      [](auto &p) {
        target(p).phases.push_back(std::make_unique<plan::PhaseT>(*target(p).phases[1]));
@@ -238,30 +261,59 @@ const MeaningCase kCases[] = {
     {"logit bytes", "NB0518", [](auto &p) { *target(p).phases[1]->logits = arena(64, 124); }},
     {"tokens in payload", "NB0520",
      [](auto &p) { *target(p).phases[1]->tokens = plan::Ref(plan::Space::Payload, 0, 0, 4); }},
-    {"logits outside arena", "NB0520", [](auto &p) { *target(p).phases[1]->logits = arena(4096, 128); }},
+    {"logits outside arena", "NB0520",
+     [](auto &p) { *target(p).phases[1]->logits = arena(4096, 128); }},
     {"kernel index", "NB0519", [](auto &p) { decodeLaunch(p).kernel = 2; }},
     {"argument count", "NB0519", [](auto &p) { decodeLaunch(p).args.pop_back(); }},
     {"no tiles", "NB0519", [](auto &p) { decodeLaunch(p).tiles_const = 0; }},
     {"tiles overflow", "NB0519", [](auto &p) { prefillLaunch(p).tiles_per_row = 1ull << 39; }},
     {"tiles huge", "NB0519", [](auto &p) { prefillLaunch(p).tiles_const = ~0ull; }},
-    {"space none", "NB0520", [](auto &p) { decodeLaunch(p).args[0] = {plan::Space::None, 0, 0, 4}; }},
-    {"space unknown", "NB0520", [](auto &p) { decodeLaunch(p).args[0] = {static_cast<plan::Space>(5), 0, 0, 4}; }},
-    {"payload bound", "NB0520", [](auto &p) { decodeLaunch(p).args[1] = {plan::Space::Payload, 0, 4096, 4097}; }},
-    {"payload wrap", "NB0520", [](auto &p) { decodeLaunch(p).args[1] = {plan::Space::Payload, 0, ~0ull, 2}; }},
-    {"payload index", "NB0520", [](auto &p) { decodeLaunch(p).args[1] = {plan::Space::Payload, 1, 0, 2}; }},
+    {"space none", "NB0520",
+     [](auto &p) {
+       decodeLaunch(p).args[0] = {plan::Space::None, 0, 0, 4};
+     }},
+    {"space unknown", "NB0520",
+     [](auto &p) {
+       decodeLaunch(p).args[0] = {static_cast<plan::Space>(5), 0, 0, 4};
+     }},
+    {"payload bound", "NB0520",
+     [](auto &p) {
+       decodeLaunch(p).args[1] = {plan::Space::Payload, 0, 4096, 4097};
+     }},
+    {"payload wrap", "NB0520",
+     [](auto &p) {
+       decodeLaunch(p).args[1] = {plan::Space::Payload, 0, ~0ull, 2};
+     }},
+    {"payload index", "NB0520",
+     [](auto &p) {
+       decodeLaunch(p).args[1] = {plan::Space::Payload, 1, 0, 2};
+     }},
     {"arena bound", "NB0520", [](auto &p) { decodeLaunch(p).args[2] = arena(4032, 65); }},
     {"arena alignment", "NB0520", [](auto &p) { decodeLaunch(p).args[2] = arena(32, 4); }},
     {"empty range", "NB0520", [](auto &p) { decodeLaunch(p).args[2] = arena(64, 0); }},
-    {"state index", "NB0520", [](auto &p) { decodeLaunch(p).args[1] = {plan::Space::State, 1, 0, 4}; }},
-    {"state bound", "NB0520", [](auto &p) { decodeLaunch(p).args[1] = {plan::Space::State, 0, 192, 65}; }},
-    {"constant index", "NB0520", [](auto &p) { decodeLaunch(p).args[1] = {plan::Space::Constant, 2, 0, 4}; }},
-    {"constant bound", "NB0520", [](auto &p) { decodeLaunch(p).args[1] = {plan::Space::Constant, 1, 64, 1}; }},
+    {"state index", "NB0520",
+     [](auto &p) {
+       decodeLaunch(p).args[1] = {plan::Space::State, 1, 0, 4};
+     }},
+    {"state bound", "NB0520",
+     [](auto &p) {
+       decodeLaunch(p).args[1] = {plan::Space::State, 0, 192, 65};
+     }},
+    {"constant index", "NB0520",
+     [](auto &p) {
+       decodeLaunch(p).args[1] = {plan::Space::Constant, 2, 0, 4};
+     }},
+    {"constant bound", "NB0520",
+     [](auto &p) {
+       decodeLaunch(p).args[1] = {plan::Space::Constant, 1, 64, 1};
+     }},
     {"partial overlap", "NB0521",
      [](auto &p) {
        decodeLaunch(p).args[0] = arena(0, 68);
        decodeLaunch(p).args[2] = arena(64, 128);
      }},
-    {"verdict word", "NB0522", [](auto &p) { target(p).traces[0]->verdicts[0]->verdict = "perhaps"; }},
+    {"verdict word", "NB0522",
+     [](auto &p) { target(p).traces[0]->verdicts[0]->verdict = "perhaps"; }},
     {"trace kernel", "NB0522", [](auto &p) { target(p).traces[0]->kernel = 2; }},
     {"no verdict", "NB0522", [](auto &p) { target(p).traces[0]->verdicts.clear(); }},
 };
