@@ -1,5 +1,5 @@
-// Unsigned 64-bit arithmetic that reports overflow instead of wrapping. Every size, offset or count that
-// comes from a file goes through these.
+// Unsigned 64-bit arithmetic that reports overflow instead of wrapping. Every size, offset or count
+// that comes from a file goes through these.
 #ifndef NINFER_SUPPORT_CHECKED_H
 #define NINFER_SUPPORT_CHECKED_H
 

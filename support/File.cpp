@@ -19,8 +19,10 @@ namespace {
 
 std::string systemReason(int code) { return std::strerror(code); }
 
-Status ioError(const char *id, const std::filesystem::path &path, const std::string &action, int code) {
-  Status status = makeError(ErrorKind::Failed, id, path.string() + ": " + action + ": " + systemReason(code));
+Status ioError(const char *id, const std::filesystem::path &path, const std::string &action,
+               int code) {
+  Status status =
+      makeError(ErrorKind::Failed, id, path.string() + ": " + action + ": " + systemReason(code));
   if (code == ENOSPC || code == EDQUOT)
     status.help("free some space, or write to another disk");
   return status;
@@ -68,7 +70,8 @@ std::string temporaryPrefix(const std::filesystem::path &target) {
   return "." + target.filename().string() + ".ninfer-tmp-";
 }
 
-/// Removes what killed writers of the same target left behind: a live writer holds a lock on its file.
+/// Removes what killed writers of the same target left behind: a live writer holds a lock on its
+/// file.
 void removeStaleTemporaries(const std::filesystem::path &target) {
   const std::filesystem::path folder = folderOf(target);
   const std::string prefix = temporaryPrefix(target);
@@ -109,7 +112,8 @@ Result<MappedFile> MappedFile::open(const std::filesystem::path &path) {
   void *address = mmap(nullptr, mapped.size_, PROT_READ, MAP_SHARED, file.fd, 0);
   if (address == MAP_FAILED)
     return makeError(errno == ENOMEM ? ErrorKind::OutOfMemory : ErrorKind::BadFile, "NB0902",
-                     path.string() + ": cannot map " + std::to_string(mapped.size_) + " bytes: " + systemReason(errno));
+                     path.string() + ": cannot map " + std::to_string(mapped.size_) +
+                         " bytes: " + systemReason(errno));
   mapped.data_ = static_cast<const std::byte *>(address);
   return mapped;
 }
@@ -148,8 +152,8 @@ Result<std::string> readFile(const std::filesystem::path &path, uint64_t maxByte
   Descriptor file{opened.first};
   if (opened.second > maxBytes)
     return makeError(ErrorKind::BadFile, "NB0903",
-                     path.string() + ": file has " + std::to_string(opened.second) + " bytes, expected at most " +
-                         std::to_string(maxBytes));
+                     path.string() + ": file has " + std::to_string(opened.second) +
+                         " bytes, expected at most " + std::to_string(maxBytes));
   std::string content(opened.second, '\0');
   size_t done = 0;
   while (done < content.size()) {
@@ -157,7 +161,8 @@ Result<std::string> readFile(const std::filesystem::path &path, uint64_t maxByte
     if (got < 0 && errno == EINTR)
       continue;
     if (got < 0)
-      return makeError(ErrorKind::BadFile, "NB0903", path.string() + ": cannot read: " + systemReason(errno));
+      return makeError(ErrorKind::BadFile, "NB0903",
+                       path.string() + ": cannot read: " + systemReason(errno));
     if (got == 0)
       break; // shrunk since fstat
     done += size_t(got);
@@ -166,7 +171,8 @@ Result<std::string> readFile(const std::filesystem::path &path, uint64_t maxByte
   return content;
 }
 
-Result<AtomicFile> AtomicFile::create(const std::filesystem::path &target, Existing existing, bool allowUnnamed) {
+Result<AtomicFile> AtomicFile::create(const std::filesystem::path &target, Existing existing,
+                                      bool allowUnnamed) {
   if (target.filename().empty() || target.filename() == "." || target.filename() == "..")
     return makeError(ErrorKind::Usage, "NB0904", "'" + target.string() + "': not a file name");
   struct stat info;
@@ -174,7 +180,8 @@ Result<AtomicFile> AtomicFile::create(const std::filesystem::path &target, Exist
     if (existing == Existing::Refuse)
       return makeError(ErrorKind::Usage, "NB0905", target.string() + ": file exists");
     if (!S_ISREG(info.st_mode))
-      return makeError(ErrorKind::Usage, "NB0904", target.string() + ": exists and is not a regular file");
+      return makeError(ErrorKind::Usage, "NB0904",
+                       target.string() + ": exists and is not a regular file");
   }
   removeStaleTemporaries(target);
   AtomicFile file;
@@ -233,7 +240,10 @@ Status AtomicFile::writeAt(uint64_t offset, std::span<const std::byte> bytes) {
     if (put < 0 && errno == EINTR)
       continue;
     if (put < 0)
-      return ioError("NB0906", target_, "cannot write " + std::to_string(bytes.size()) + " bytes at offset " + std::to_string(offset), errno);
+      return ioError("NB0906", target_,
+                     "cannot write " + std::to_string(bytes.size()) + " bytes at offset " +
+                         std::to_string(offset),
+                     errno);
     offset += uint64_t(put);
     bytes = bytes.subspan(size_t(put));
   }
@@ -250,9 +260,11 @@ Status AtomicFile::write(std::string_view text) { return write(asByteSpan(text))
 
 Status AtomicFile::resize(uint64_t bytes, bool reserve) {
   if (bytes > uint64_t(INT64_MAX))
-    return ioError("NB0906", target_, "cannot set the length to " + std::to_string(bytes) + " bytes", EFBIG);
+    return ioError("NB0906", target_,
+                   "cannot set the length to " + std::to_string(bytes) + " bytes", EFBIG);
   if (ftruncate(fd_, off_t(bytes)) != 0)
-    return ioError("NB0906", target_, "cannot set the length to " + std::to_string(bytes) + " bytes", errno);
+    return ioError("NB0906", target_,
+                   "cannot set the length to " + std::to_string(bytes) + " bytes", errno);
   if (reserve && bytes > 0) {
     int code;
     do
@@ -281,7 +293,8 @@ Status AtomicFile::publish() {
     return Status(makeError(ErrorKind::Usage, "NB0905", target_.string() + ": file exists"));
   };
   if (anonymous_ && existing_ == Existing::Refuse) {
-    if (linkat(AT_FDCWD, descriptorPath(fd_).c_str(), AT_FDCWD, target_.c_str(), AT_SYMLINK_FOLLOW) != 0)
+    if (linkat(AT_FDCWD, descriptorPath(fd_).c_str(), AT_FDCWD, target_.c_str(),
+               AT_SYMLINK_FOLLOW) != 0)
       return errno == EEXIST ? exists() : ioError("NB0906", target_, "cannot publish", errno);
   } else {
     if (anonymous_) {
@@ -290,9 +303,11 @@ Status AtomicFile::publish() {
       flock(fd_, LOCK_EX | LOCK_NB);
       for (unsigned attempt = 0;; ++attempt) {
         char suffix[8];
-        std::snprintf(suffix, sizeof suffix, "%06x", (unsigned(getpid()) * 2654435761u + attempt * 40503u) & 0xffffff);
+        std::snprintf(suffix, sizeof suffix, "%06x",
+                      (unsigned(getpid()) * 2654435761u + attempt * 40503u) & 0xffffff);
         const std::filesystem::path name = folder / (temporaryPrefix(target_) + suffix);
-        if (linkat(AT_FDCWD, descriptorPath(fd_).c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) == 0) {
+        if (linkat(AT_FDCWD, descriptorPath(fd_).c_str(), AT_FDCWD, name.c_str(),
+                   AT_SYMLINK_FOLLOW) == 0) {
           temporary_ = name;
           break;
         }

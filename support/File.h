@@ -12,8 +12,9 @@
 
 namespace ninfer {
 
-/// A regular file mapped read-only. Pages are read on first access; nothing is copied. The file must not be
-/// truncated by others while it is mapped (the system answers access beyond the new end with SIGBUS).
+/// A regular file mapped read-only. Pages are read on first access; nothing is copied. The file
+/// must not be truncated by others while it is mapped (the system answers access beyond the new end
+/// with SIGBUS).
 class MappedFile {
 public:
   /// Fails with BadFile (NB0901 cannot open or not a regular file, NB0902 cannot map).
@@ -30,8 +31,8 @@ public:
   enum class Access { Normal, Sequential, Random, WillNeed };
   /// Hint for the page cache; failures are ignored.
   void advise(Access access) const;
-  /// Lets the system drop the resident pages; they are read again on the next access. A reader that goes once
-  /// through a file larger than it wants to keep in memory calls this now and then.
+  /// Lets the system drop the resident pages; they are read again on the next access. A reader that
+  /// goes once through a file larger than it wants to keep in memory calls this now and then.
   void release() const;
 
 private:
@@ -40,11 +41,13 @@ private:
 };
 
 /// Whole content of a regular file of at most `maxBytes` bytes (NB0901, NB0903).
-Result<std::string> readFile(const std::filesystem::path &path, uint64_t maxBytes = uint64_t(1) << 32);
+Result<std::string> readFile(const std::filesystem::path &path, uint64_t maxBytes = uint64_t(1)
+                                                                                    << 32);
 
-/// A file that appears under its final name only when complete. The bytes go to an unnamed file in the
-/// target's folder (or, where the file system has none, to a temporary name beside the target that is removed
-/// on failure and, after a kill, by the next writer of the same target). publish() syncs file and folder.
+/// A file that appears under its final name only when complete. The bytes go to an unnamed file in
+/// the target's folder (or, where the file system has none, to a temporary name beside the target
+/// that is removed on failure and, after a kill, by the next writer of the same target). publish()
+/// syncs file and folder.
 class AtomicFile {
 public:
   enum class Existing {
@@ -52,10 +55,11 @@ public:
     Refuse,  ///< create() and publish() fail when the target exists (NB0905)
   };
 
-  /// NB0904 (not a usable file name), NB0905, NB0906 (the folder does not accept a file). `allowUnnamed` = false
-  /// takes the temporary name at once, as on file systems without unnamed files.
-  static Result<AtomicFile> create(const std::filesystem::path &target, Existing existing = Existing::Replace,
-                                   bool allowUnnamed = true);
+  /// NB0904 (not a usable file name), NB0905, NB0906 (the folder does not accept a file).
+  /// `allowUnnamed` = false takes the temporary name at once, as on file systems without unnamed
+  /// files.
+  static Result<AtomicFile> create(const std::filesystem::path &target,
+                                   Existing existing = Existing::Replace, bool allowUnnamed = true);
 
   AtomicFile() = default;
   AtomicFile(AtomicFile &&other) noexcept;
@@ -63,13 +67,14 @@ public:
   /// Discards the file unless it was published.
   ~AtomicFile();
 
-  /// Appends at the current position (NB0906: the message names the target and the system's reason).
+  /// Appends at the current position (NB0906: the message names the target and the system's
+  /// reason).
   Status write(std::span<const std::byte> bytes);
   Status write(std::string_view text);
   /// Writes at an absolute offset without moving the current position.
   Status writeAt(uint64_t offset, std::span<const std::byte> bytes);
-  /// Sets the length; new bytes are zero. With `reserve`, disk blocks are allocated now, so a full disk is
-  /// reported before any work is done.
+  /// Sets the length; new bytes are zero. With `reserve`, disk blocks are allocated now, so a full
+  /// disk is reported before any work is done.
   Status resize(uint64_t bytes, bool reserve = false);
   uint64_t position() const { return position_; }
   /// Moves the current position.

@@ -21,12 +21,14 @@ std::string locate(std::string_view text, size_t offset) {
   offset = std::min(offset, text.size());
   const std::string_view before = text.substr(0, offset);
   const size_t line = 1 + size_t(std::count(before.begin(), before.end(), '\n'));
-  const size_t lineStart = before.rfind('\n') == std::string_view::npos ? 0 : before.rfind('\n') + 1;
+  const size_t lineStart =
+      before.rfind('\n') == std::string_view::npos ? 0 : before.rfind('\n') + 1;
   return "line " + std::to_string(line) + ", column " + std::to_string(offset - lineStart + 1);
 }
 
-/// Builds the value and watches for what a general parser lets pass: duplicate members and depth. Members are
-/// appended to the vector under ordered_json directly, because its own insertion searches all earlier members.
+/// Builds the value and watches for what a general parser lets pass: duplicate members and depth.
+/// Members are appended to the vector under ordered_json directly, because its own insertion
+/// searches all earlier members.
 class Builder {
 public:
   Json root;
@@ -55,12 +57,14 @@ public:
 
   bool parse_error(size_t position, const std::string &, const nlohmann::detail::exception &error) {
     std::string text = error.what();
-    // "[json.exception.parse_error.101] parse error at line 1, column 5: syntax error ...": keep the reason.
+    // "[json.exception.parse_error.101] parse error at line 1, column 5: syntax error ...": keep
+    // the reason.
     const size_t reason = text.find(": ");
     const size_t bracket = text.find("] ");
-    problem = reason != std::string::npos && text.find("parse error") != std::string::npos ? text.substr(reason + 2)
-              : bracket != std::string::npos                                                ? text.substr(bracket + 2)
-                                                                                            : text;
+    problem = reason != std::string::npos && text.find("parse error") != std::string::npos
+                  ? text.substr(reason + 2)
+              : bracket != std::string::npos ? text.substr(bracket + 2)
+                                             : text;
     problemOffset = position > 0 ? position - 1 : 0;
     problemHasOffset = true;
     return false;
@@ -113,11 +117,14 @@ private:
   std::vector<Scope> scopes_;
 };
 
-std::string rangeText(const std::string &min, const std::string &max) { return "[" + min + "," + max + "]"; }
+std::string rangeText(const std::string &min, const std::string &max) {
+  return "[" + min + "," + max + "]";
+}
 
 } // namespace
 
-Result<Json> parseStrictJson(std::string_view text, const std::string &where, const std::string &code) {
+Result<Json> parseStrictJson(std::string_view text, const std::string &where,
+                             const std::string &code) {
   if (text.substr(0, 3) == "\xef\xbb\xbf")
     return failure(code, where + ": invalid JSON: starts with a byte order mark");
   if (const auto offset = findInvalidUtf8(text))
@@ -133,27 +140,30 @@ Result<Json> parseStrictJson(std::string_view text, const std::string &where, co
   return failure(code, message + ": " + builder.problem);
 }
 
-Result<uint64_t> jsonUnsigned(const Json &value, uint64_t min, uint64_t max, const std::string &what,
-                              const std::string &code) {
+Result<uint64_t> jsonUnsigned(const Json &value, uint64_t min, uint64_t max,
+                              const std::string &what, const std::string &code) {
   if (value.is_number_unsigned()) {
     const uint64_t number = value.get<uint64_t>();
     if (number >= min && number <= max)
       return number;
   }
-  return failure(code, what + ": expected integer in " + rangeText(std::to_string(min), std::to_string(max)) +
-                           ", got " + jsonExcerpt(value));
+  return failure(code, what + ": expected integer in " +
+                           rangeText(std::to_string(min), std::to_string(max)) + ", got " +
+                           jsonExcerpt(value));
 }
 
 Result<int64_t> jsonInteger(const Json &value, int64_t min, int64_t max, const std::string &what,
                             const std::string &code) {
-  const bool fits = value.is_number_unsigned() ? value.get<uint64_t>() <= uint64_t(INT64_MAX) : value.is_number_integer();
+  const bool fits = value.is_number_unsigned() ? value.get<uint64_t>() <= uint64_t(INT64_MAX)
+                                               : value.is_number_integer();
   if (fits) {
     const int64_t number = value.get<int64_t>();
     if (number >= min && number <= max)
       return number;
   }
-  return failure(code, what + ": expected integer in " + rangeText(std::to_string(min), std::to_string(max)) +
-                           ", got " + jsonExcerpt(value));
+  return failure(code, what + ": expected integer in " +
+                           rangeText(std::to_string(min), std::to_string(max)) + ", got " +
+                           jsonExcerpt(value));
 }
 
 Result<double> jsonNumber(const Json &value, const std::string &what, const std::string &code) {
@@ -165,7 +175,8 @@ Result<double> jsonNumber(const Json &value, const std::string &what, const std:
   return failure(code, what + ": expected finite number, got " + jsonExcerpt(value));
 }
 
-Result<std::string> jsonIdentifier(const Json &value, const std::string &what, const std::string &code) {
+Result<std::string> jsonIdentifier(const Json &value, const std::string &what,
+                                   const std::string &code) {
   if (value.is_string()) {
     const std::string &text = value.get_ref<const std::string &>();
     if (!text.empty() && text.find('\0') == std::string::npos)

@@ -29,7 +29,8 @@ std::string formatBytes(uint64_t bytes) {
     ++unit;
   }
   char text[32];
-  std::snprintf(text, sizeof text, unit == 0 || value >= 99.95 ? "%.0f %s" : "%.1f %s", value, kUnits[unit]);
+  std::snprintf(text, sizeof text, unit == 0 || value >= 99.95 ? "%.0f %s" : "%.1f %s", value,
+                kUnits[unit]);
   return text;
 }
 
@@ -37,14 +38,16 @@ std::string formatDuration(double seconds) {
   const auto total = uint64_t(std::llround(std::clamp(seconds, 0.0, 3.6e8)));
   char text[32];
   if (total >= 3600)
-    std::snprintf(text, sizeof text, "%llu:%02u:%02u", static_cast<unsigned long long>(total / 3600),
-                  unsigned(total / 60 % 60), unsigned(total % 60));
+    std::snprintf(text, sizeof text, "%llu:%02u:%02u",
+                  static_cast<unsigned long long>(total / 3600), unsigned(total / 60 % 60),
+                  unsigned(total % 60));
   else
     std::snprintf(text, sizeof text, "%u:%02u", unsigned(total / 60), unsigned(total % 60));
   return text;
 }
 
-Progress::Progress(std::string phase, uint64_t total, ProgressMode mode, Unit unit, std::FILE *stream)
+Progress::Progress(std::string phase, uint64_t total, ProgressMode mode, Unit unit,
+                   std::FILE *stream)
     : phase_(std::move(phase)), total_(total), unit_(unit), stream_(stream), start_(Clock::now()),
       lastPrint_(start_ - std::chrono::hours(1)) {
   terminal_ = mode != ProgressMode::Json && isatty(fileno(stream)) != 0;
@@ -80,7 +83,8 @@ void Progress::finish() {
 
 void Progress::print(bool last) {
   const double elapsed = std::chrono::duration<double>(Clock::now() - start_).count();
-  const double fraction = total_ ? std::min(1.0, double(done_) / double(total_)) : (last ? 1.0 : 0.0);
+  const double fraction =
+      total_ ? std::min(1.0, double(done_) / double(total_)) : (last ? 1.0 : 0.0);
   const bool known = done_ > 0 && total_ > 0 && elapsed > 0;
   const double eta = known ? elapsed * (1 - fraction) / fraction : -1;
   if (json_) {
@@ -112,21 +116,25 @@ void Progress::print(bool last) {
     counts += " " + formatBytes(uint64_t(double(done_) / elapsed)) + "/s";
   char percent[16];
   std::snprintf(percent, sizeof percent, "%3.0f%%", fraction * 100);
-  const std::string when = last ? "in " + formatDuration(elapsed) : known ? "eta " + formatDuration(eta) : "eta -";
+  const std::string when = last    ? "in " + formatDuration(elapsed)
+                           : known ? "eta " + formatDuration(eta)
+                                   : "eta -";
   if (!terminal_) {
-    std::fprintf(stream_, "%s: %s %s %s%s%s\n", phase_.c_str(), percent, counts.c_str(), when.c_str(),
-                 detail_.empty() || last ? "" : " ", last ? "" : detail_.c_str());
+    std::fprintf(stream_, "%s: %s %s %s%s%s\n", phase_.c_str(), percent, counts.c_str(),
+                 when.c_str(), detail_.empty() || last ? "" : " ", last ? "" : detail_.c_str());
     std::fflush(stream_);
     return;
   }
   constexpr int kWidth = 24;
   const int filled = int(fraction * kWidth);
-  std::string line = phase_ + " [" + std::string(size_t(filled), '#') + std::string(size_t(kWidth - filled), '.') +
-                     "] " + percent + " " + counts + " " + when;
+  std::string line = phase_ + " [" + std::string(size_t(filled), '#') +
+                     std::string(size_t(kWidth - filled), '.') + "] " + percent + " " + counts +
+                     " " + when;
   if (!detail_.empty())
     line += " " + detail_;
   winsize window{};
-  const size_t columns = ioctl(fileno(stream_), TIOCGWINSZ, &window) == 0 && window.ws_col > 0 ? window.ws_col : 80;
+  const size_t columns =
+      ioctl(fileno(stream_), TIOCGWINSZ, &window) == 0 && window.ws_col > 0 ? window.ws_col : 80;
   if (line.size() >= columns)
     line.resize(columns - 1);
   std::fprintf(stream_, "\r\033[K%s", line.c_str());

@@ -1,4 +1,5 @@
-// Progress on stderr: a bar with rate and estimated time on a terminal, JSON lines for programs, or nothing.
+// Progress on stderr: a bar with rate and estimated time on a terminal, JSON lines for programs, or
+// nothing.
 #ifndef NINFER_SUPPORT_PROGRESS_H
 #define NINFER_SUPPORT_PROGRESS_H
 
@@ -16,13 +17,15 @@ enum class ProgressMode {
   Auto, ///< bar when the stream is a terminal, otherwise nothing
   On,   ///< bar on a terminal, plain lines (at most one a second) elsewhere
   Off,
-  Json, ///< one JSON object per line: {"phase":..,"done":..,"total":..,"unit":..,"elapsed_s":..,"eta_s":..,"detail":..}
+  Json, ///< one JSON object per line:
+        ///< {"phase":..,"done":..,"total":..,"unit":..,"elapsed_s":..,"eta_s":..,"detail":..}
 };
 
 /// auto, on, off, json.
 std::optional<ProgressMode> progressModeFromName(std::string_view name);
 
-/// One phase of work with a known total. Thread-safe. Ends (and clears the bar) on finish() or destruction.
+/// One phase of work with a known total. Thread-safe. Ends (and clears the bar) on finish() or
+/// destruction.
 class Progress {
 public:
   enum class Unit { Items, Bytes };

@@ -12,7 +12,8 @@ struct Sha256::Context {
   ~Context() { EVP_MD_CTX_free(evp); }
 };
 
-// EVP fails only when memory runs out or SHA-256 is missing from the library; neither can be continued from.
+// EVP fails only when memory runs out or SHA-256 is missing from the library; neither can be
+// continued from.
 static void require(bool ok) {
   if (!ok)
     std::abort();
@@ -35,7 +36,8 @@ Sha256 &Sha256::update(std::string_view text) { return update(asByteSpan(text));
 Sha256Digest Sha256::finish() {
   Sha256Digest digest;
   unsigned length = 0;
-  require(EVP_DigestFinal_ex(context_->evp, digest.data(), &length) == 1 && length == digest.size());
+  require(EVP_DigestFinal_ex(context_->evp, digest.data(), &length) == 1 &&
+          length == digest.size());
   return digest;
 }
 

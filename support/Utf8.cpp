@@ -5,13 +5,14 @@ namespace ninfer {
 namespace {
 
 struct Sequence {
-  size_t length = 0;    ///< bytes of the valid sequence; 0 when invalid
-  size_t wrongPart = 1; ///< when invalid: length of the maximal subpart that one U+FFFD replaces
+  size_t length = 0;      ///< bytes of the valid sequence; 0 when invalid
+  size_t wrongPart = 1;   ///< when invalid: length of the maximal subpart that one U+FFFD replaces
   bool truncated = false; ///< invalid only because the text ends
   char32_t value = 0;
 };
 
-// The table of well-formed byte sequences (Unicode, table 3-7): the second byte's range depends on the first.
+// The table of well-formed byte sequences (Unicode, table 3-7): the second byte's range depends on
+// the first.
 Sequence readSequence(std::string_view text, size_t position) {
   const auto at = [&](size_t i) { return static_cast<unsigned char>(text[position + i]); };
   const unsigned first = at(0);
@@ -71,7 +72,9 @@ std::optional<size_t> findInvalidUtf8(std::string_view text) {
 }
 
 void appendUtf8(std::string &out, char32_t codePoint) {
-  const auto tail = [&](int shift) { out += static_cast<char>(0x80 | ((codePoint >> shift) & 0x3f)); };
+  const auto tail = [&](int shift) {
+    out += static_cast<char>(0x80 | ((codePoint >> shift) & 0x3f));
+  };
   if (codePoint < 0x80) {
     out += static_cast<char>(codePoint);
   } else if (codePoint < 0x800) {

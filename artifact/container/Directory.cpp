@@ -37,7 +37,8 @@ public:
     NINFER_RETURN_IF_ERROR(parseFree(root, "metadata", directory_.metadata));
     NINFER_RETURN_IF_ERROR(parseFree(root, "provenance", directory_.provenance));
     if (directory_.metadata.contains("name"))
-      NINFER_RETURN_IF_ERROR(jsonIdentifier(directory_.metadata["name"], at("metadata.name"), kRule).takeStatus());
+      NINFER_RETURN_IF_ERROR(
+          jsonIdentifier(directory_.metadata["name"], at("metadata.name"), kRule).takeStatus());
     return std::move(directory_);
   }
 
@@ -50,7 +51,8 @@ private:
 
   Status parseFiles(const Json &files) {
     if (!files.is_array() || files.empty())
-      return fail("files", "expected nonempty array, got " + (files.is_array() ? "an empty one" : jsonExcerpt(files)));
+      return fail("files", "expected nonempty array, got " +
+                               (files.is_array() ? "an empty one" : jsonExcerpt(files)));
     std::set<std::string> names;
     uint64_t total = 0;
     for (size_t i = 0; i < files.size(); ++i) {
@@ -61,9 +63,11 @@ private:
         if (!files[i]["path"].is_null())
           return fail(what + ".path", "expected null, got " + jsonExcerpt(files[i]["path"]));
       } else {
-        NINFER_ASSIGN_OR_RETURN(std::string name, jsonIdentifier(files[i]["path"], at(what + ".path"), kRule));
+        NINFER_ASSIGN_OR_RETURN(std::string name,
+                                jsonIdentifier(files[i]["path"], at(what + ".path"), kRule));
         if (name == "." || name == ".." || name.find_first_of("/\\") != std::string::npos)
-          return fail(what + ".path", "expected a plain file name beside the entry, got '" + name + "'");
+          return fail(what + ".path",
+                      "expected a plain file name beside the entry, got '" + name + "'");
         if (name == file_)
           return fail(what + ".path", "'" + name + "' is the entry file itself");
         if (!names.insert(name).second)
@@ -71,7 +75,8 @@ private:
         entry.path = std::move(name);
       }
       NINFER_ASSIGN_OR_RETURN(entry.payloadBytes,
-                              jsonUnsigned(files[i]["payload_bytes"], 1, UINT64_MAX, at(what + ".payload_bytes"), kRule));
+                              jsonUnsigned(files[i]["payload_bytes"], 1, UINT64_MAX,
+                                           at(what + ".payload_bytes"), kRule));
       const auto sum = checkedAdd(total, entry.payloadBytes);
       if (!sum)
         return fail("files", "total of payload_bytes exceeds 2^64-1");
@@ -87,8 +92,9 @@ private:
       return fail(what, "expected an array of 0 to 16 dimensions, got " +
                             (shape.is_array() ? std::to_string(shape.size()) : jsonExcerpt(shape)));
     for (size_t i = 0; i < shape.size(); ++i) {
-      NINFER_ASSIGN_OR_RETURN(uint64_t dim, jsonUnsigned(shape[i], 1, UINT64_MAX,
-                                                         at(what + "[" + std::to_string(i) + "]"), kRule));
+      NINFER_ASSIGN_OR_RETURN(
+          uint64_t dim,
+          jsonUnsigned(shape[i], 1, UINT64_MAX, at(what + "[" + std::to_string(i) + "]"), kRule));
       object.shape.push_back(dim);
     }
     const auto elements = checkedProduct(object.shape);
@@ -103,7 +109,9 @@ private:
     if (!json.is_object())
       return fail(place, "expected object, got " + jsonExcerpt(json));
     ObjectEntry object;
-    const std::string named = json.contains("id") && json["id"].is_string() ? "object '" + json["id"].get<std::string>() + "'" : place;
+    const std::string named = json.contains("id") && json["id"].is_string()
+                                  ? "object '" + json["id"].get<std::string>() + "'"
+                                  : place;
     if (!json.contains("kind"))
       return fail(named, "missing member 'kind'");
     const Json &kind = json["kind"];
@@ -112,21 +120,28 @@ private:
       return fail(named + ".kind", "expected \"tensor\" or \"resource\", got " + jsonExcerpt(kind));
     NINFER_RETURN_IF_ERROR(
         object.isTensor
-            ? jsonMembers(json, {"id", "kind", "shape", "format", "layout", "offset", "bytes"}, {}, at(named), kRule)
-            : jsonMembers(json, {"id", "kind", "encoding", "offset", "bytes"}, {}, at(named), kRule));
+            ? jsonMembers(json, {"id", "kind", "shape", "format", "layout", "offset", "bytes"}, {},
+                          at(named), kRule)
+            : jsonMembers(json, {"id", "kind", "encoding", "offset", "bytes"}, {}, at(named),
+                          kRule));
     NINFER_ASSIGN_OR_RETURN(object.id, jsonIdentifier(json["id"], at(place + ".id"), kRule));
     elements_.push_back(0);
     if (object.isTensor) {
       NINFER_RETURN_IF_ERROR(parseShape(json["shape"], named + ".shape", object));
-      NINFER_ASSIGN_OR_RETURN(object.formatName, jsonIdentifier(json["format"], at(named + ".format"), kRule));
-      NINFER_ASSIGN_OR_RETURN(object.layoutName, jsonIdentifier(json["layout"], at(named + ".layout"), kRule));
+      NINFER_ASSIGN_OR_RETURN(object.formatName,
+                              jsonIdentifier(json["format"], at(named + ".format"), kRule));
+      NINFER_ASSIGN_OR_RETURN(object.layoutName,
+                              jsonIdentifier(json["layout"], at(named + ".layout"), kRule));
       object.format = formatFromV3(object.formatName);
       object.layout = layoutFromV3(object.layoutName);
     } else {
-      NINFER_ASSIGN_OR_RETURN(object.encoding, jsonIdentifier(json["encoding"], at(named + ".encoding"), kRule));
+      NINFER_ASSIGN_OR_RETURN(object.encoding,
+                              jsonIdentifier(json["encoding"], at(named + ".encoding"), kRule));
     }
-    NINFER_ASSIGN_OR_RETURN(object.offset, jsonUnsigned(json["offset"], 0, UINT64_MAX, at(named + ".offset"), kRule));
-    NINFER_ASSIGN_OR_RETURN(object.bytes, jsonUnsigned(json["bytes"], 1, UINT64_MAX, at(named + ".bytes"), kRule));
+    NINFER_ASSIGN_OR_RETURN(
+        object.offset, jsonUnsigned(json["offset"], 0, UINT64_MAX, at(named + ".offset"), kRule));
+    NINFER_ASSIGN_OR_RETURN(
+        object.bytes, jsonUnsigned(json["bytes"], 1, UINT64_MAX, at(named + ".bytes"), kRule));
 
     if (!ids_.emplace(object.id, uint32_t(index)).second)
       return fail(place, "duplicate object id '" + object.id + "'");
@@ -134,8 +149,10 @@ private:
     if (!end)
       return fail(named, "offset + bytes exceeds 2^64-1");
     if (object.offset < cursor_)
-      return fail(named, "offset " + std::to_string(object.offset) + " lies before the end of the previous object, " +
-                             std::to_string(cursor_) + " (objects must be in payload order without overlap)");
+      return fail(named, "offset " + std::to_string(object.offset) +
+                             " lies before the end of the previous object, " +
+                             std::to_string(cursor_) +
+                             " (objects must be in payload order without overlap)");
     if (*end > payloadBytes_)
       return fail(named, "ends at payload byte " + std::to_string(*end) + ", but the files hold " +
                              std::to_string(payloadBytes_));
@@ -146,7 +163,8 @@ private:
 
   Status parseObjects(const Json &objects) {
     if (!objects.is_array() || objects.empty())
-      return fail("objects", "expected nonempty array, got " + (objects.is_array() ? "an empty one" : jsonExcerpt(objects)));
+      return fail("objects", "expected nonempty array, got " +
+                                 (objects.is_array() ? "an empty one" : jsonExcerpt(objects)));
     if (objects.size() > UINT32_MAX)
       return fail("objects", "more than 2^32-1 objects");
     for (size_t i = 0; i < objects.size(); ++i)
@@ -159,11 +177,13 @@ private:
     Component::Proposal proposal;
     proposal.indexed = json["domain"] == "indexed";
     if (!proposal.indexed && json["domain"] != "full")
-      return fail(what + ".domain", "expected \"full\" or \"indexed\", got " + jsonExcerpt(json["domain"]));
+      return fail(what + ".domain",
+                  "expected \"full\" or \"indexed\", got " + jsonExcerpt(json["domain"]));
     if (proposal.indexed) {
       if (!json.contains("rows"))
         return fail(what, "missing member 'rows'");
-      NINFER_ASSIGN_OR_RETURN(proposal.rows, jsonUnsigned(json["rows"], 1, UINT64_MAX, at(what + ".rows"), kRule));
+      NINFER_ASSIGN_OR_RETURN(proposal.rows,
+                              jsonUnsigned(json["rows"], 1, UINT64_MAX, at(what + ".rows"), kRule));
     } else if (json.contains("rows")) {
       return fail(what, "domain \"full\" takes no member 'rows'");
     }
@@ -177,15 +197,18 @@ private:
     if (!components.contains("text"))
       return fail("components", "missing member 'text'");
     for (auto it = components.begin(); it != components.end(); ++it) {
-      NINFER_RETURN_IF_ERROR(jsonIdentifier(Json(it.key()), at("components: name"), kRule).takeStatus());
+      NINFER_RETURN_IF_ERROR(
+          jsonIdentifier(Json(it.key()), at("components: name"), kRule).takeStatus());
       const std::string what = "components." + it.key();
-      NINFER_RETURN_IF_ERROR(jsonMembers(it.value(), {"config"}, {"target", "resources", "proposal"}, at(what), kRule));
+      NINFER_RETURN_IF_ERROR(jsonMembers(it.value(), {"config"},
+                                         {"target", "resources", "proposal"}, at(what), kRule));
       Component component;
       component.config = it.value()["config"];
       if (!component.config.is_object())
         return fail(what + ".config", "expected object, got " + jsonExcerpt(component.config));
       if (it.value().contains("target")) {
-        NINFER_ASSIGN_OR_RETURN(component.target, jsonIdentifier(it.value()["target"], at(what + ".target"), kRule));
+        NINFER_ASSIGN_OR_RETURN(component.target,
+                                jsonIdentifier(it.value()["target"], at(what + ".target"), kRule));
         if (!components.contains(*component.target))
           return fail(what + ".target", "no component '" + *component.target + "'");
       }
@@ -195,7 +218,8 @@ private:
           return fail(what + ".resources", "expected object, got " + jsonExcerpt(resources));
         for (auto role = resources.begin(); role != resources.end(); ++role) {
           const std::string roleAt = what + ".resources['" + role.key() + "']";
-          NINFER_RETURN_IF_ERROR(jsonIdentifier(Json(role.key()), at(what + ".resources: role"), kRule).takeStatus());
+          NINFER_RETURN_IF_ERROR(
+              jsonIdentifier(Json(role.key()), at(what + ".resources: role"), kRule).takeStatus());
           NINFER_ASSIGN_OR_RETURN(std::string id, jsonIdentifier(role.value(), at(roleAt), kRule));
           const auto found = ids_.find(id);
           if (found == ids_.end() || directory_.objects[found->second].isTensor)
@@ -206,7 +230,8 @@ private:
       if (it.value().contains("proposal")) {
         if (it.key() != "text")
           return fail(what + ".proposal", "only the component text may have one");
-        NINFER_RETURN_IF_ERROR(parseProposal(it.value()["proposal"], what + ".proposal", component));
+        NINFER_RETURN_IF_ERROR(
+            parseProposal(it.value()["proposal"], what + ".proposal", component));
       }
       directory_.components.emplace(it.key(), std::move(component));
     }
@@ -235,7 +260,8 @@ private:
     binding.whole = false;
     const Json &parts = json["parts"];
     if (!parts.is_array() || parts.empty())
-      return fail(what + ".parts", "expected nonempty array, got " + (parts.is_array() ? "an empty one" : jsonExcerpt(parts)));
+      return fail(what + ".parts", "expected nonempty array, got " +
+                                       (parts.is_array() ? "an empty one" : jsonExcerpt(parts)));
     uint64_t total = 0;
     for (size_t i = 0; i < parts.size(); ++i) {
       const std::string partAt = what + ".parts[" + std::to_string(i) + "]";
@@ -244,15 +270,20 @@ private:
       NINFER_ASSIGN_OR_RETURN(part.object, tensorIndex(parts[i]["object"], partAt + ".object"));
       const Json &range = parts[i]["range"];
       if (!range.is_array() || range.size() != 2)
-        return fail(partAt + ".range", "expected [begin, end], got " +
-                                           (range.is_array() ? std::to_string(range.size()) + " members" : jsonExcerpt(range)));
-      NINFER_ASSIGN_OR_RETURN(part.begin, jsonUnsigned(range[0], 0, UINT64_MAX, at(partAt + ".range[0]"), kRule));
-      NINFER_ASSIGN_OR_RETURN(part.end, jsonUnsigned(range[1], 0, UINT64_MAX, at(partAt + ".range[1]"), kRule));
+        return fail(partAt + ".range",
+                    "expected [begin, end], got " + (range.is_array()
+                                                         ? std::to_string(range.size()) + " members"
+                                                         : jsonExcerpt(range)));
+      NINFER_ASSIGN_OR_RETURN(
+          part.begin, jsonUnsigned(range[0], 0, UINT64_MAX, at(partAt + ".range[0]"), kRule));
+      NINFER_ASSIGN_OR_RETURN(
+          part.end, jsonUnsigned(range[1], 0, UINT64_MAX, at(partAt + ".range[1]"), kRule));
       if (part.begin >= part.end || part.end > elements_[part.object])
-        return fail(partAt + ".range", "[" + std::to_string(part.begin) + "," + std::to_string(part.end) +
-                                           "] is empty, reversed, or outside the " +
-                                           std::to_string(elements_[part.object]) + " elements of '" +
-                                           directory_.objects[part.object].id + "'");
+        return fail(partAt + ".range",
+                    "[" + std::to_string(part.begin) + "," + std::to_string(part.end) +
+                        "] is empty, reversed, or outside the " +
+                        std::to_string(elements_[part.object]) + " elements of '" +
+                        directory_.objects[part.object].id + "'");
       const auto sum = checkedAdd(total, part.end - part.begin);
       if (!sum)
         return fail(what, "total length of the parts exceeds 2^64-1");
@@ -266,8 +297,10 @@ private:
     if (!bindings.is_object())
       return fail("bindings", "expected object, got " + jsonExcerpt(bindings));
     for (auto it = bindings.begin(); it != bindings.end(); ++it) {
-      NINFER_RETURN_IF_ERROR(jsonIdentifier(Json(it.key()), at("bindings: parameter name"), kRule).takeStatus());
-      NINFER_ASSIGN_OR_RETURN(Binding binding, parseBinding(it.value(), "binding '" + it.key() + "'"));
+      NINFER_RETURN_IF_ERROR(
+          jsonIdentifier(Json(it.key()), at("bindings: parameter name"), kRule).takeStatus());
+      NINFER_ASSIGN_OR_RETURN(Binding binding,
+                              parseBinding(it.value(), "binding '" + it.key() + "'"));
       directory_.bindings.emplace(it.key(), std::move(binding));
     }
     return {};
@@ -279,28 +312,36 @@ private:
     std::set<std::pair<std::string, std::string>> seen;
     for (size_t i = 0; i < uses.size(); ++i) {
       std::string what = "uses[" + std::to_string(i) + "]";
-      NINFER_RETURN_IF_ERROR(jsonMembers(uses[i], {"parameter", "input"}, {"activation_policy", "auxiliaries"}, at(what), kRule));
+      NINFER_RETURN_IF_ERROR(jsonMembers(uses[i], {"parameter", "input"},
+                                         {"activation_policy", "auxiliaries"}, at(what), kRule));
       Use use;
-      NINFER_ASSIGN_OR_RETURN(use.parameter, jsonIdentifier(uses[i]["parameter"], at(what + ".parameter"), kRule));
-      NINFER_ASSIGN_OR_RETURN(use.input, jsonIdentifier(uses[i]["input"], at(what + ".input"), kRule));
+      NINFER_ASSIGN_OR_RETURN(use.parameter,
+                              jsonIdentifier(uses[i]["parameter"], at(what + ".parameter"), kRule));
+      NINFER_ASSIGN_OR_RETURN(use.input,
+                              jsonIdentifier(uses[i]["input"], at(what + ".input"), kRule));
       what = "use '" + use.parameter + "' @ '" + use.input + "'";
       if (!directory_.bindings.count(use.parameter))
         return fail(what, "no binding of this parameter");
       if (!seen.emplace(use.parameter, use.input).second)
         return fail(what, "duplicate use");
       if (uses[i].contains("activation_policy")) {
-        NINFER_ASSIGN_OR_RETURN(std::string name, jsonIdentifier(uses[i]["activation_policy"], at(what + ".activation_policy"), kRule));
+        NINFER_ASSIGN_OR_RETURN(
+            std::string name,
+            jsonIdentifier(uses[i]["activation_policy"], at(what + ".activation_policy"), kRule));
         use.policy = activationPolicyFromName(name);
         if (!use.policy)
-          return fail(what + ".activation_policy", "expected A16Only, AllowA8 or AllowA4, got '" + name + "'");
+          return fail(what + ".activation_policy",
+                      "expected A16Only, AllowA8 or AllowA4, got '" + name + "'");
       }
       if (uses[i].contains("auxiliaries")) {
         const Json &auxiliaries = uses[i]["auxiliaries"];
         if (!auxiliaries.is_object())
           return fail(what + ".auxiliaries", "expected object, got " + jsonExcerpt(auxiliaries));
         for (auto it = auxiliaries.begin(); it != auxiliaries.end(); ++it) {
-          NINFER_RETURN_IF_ERROR(jsonIdentifier(Json(it.key()), at(what + ".auxiliaries: role"), kRule).takeStatus());
-          NINFER_ASSIGN_OR_RETURN(Binding binding, parseBinding(it.value(), what + ", auxiliary '" + it.key() + "'"));
+          NINFER_RETURN_IF_ERROR(
+              jsonIdentifier(Json(it.key()), at(what + ".auxiliaries: role"), kRule).takeStatus());
+          NINFER_ASSIGN_OR_RETURN(
+              Binding binding, parseBinding(it.value(), what + ", auxiliary '" + it.key() + "'"));
           use.auxiliaries.emplace(it.key(), std::move(binding));
         }
       }
@@ -329,7 +370,8 @@ private:
 } // namespace
 
 Result<Directory> parseDirectory(std::string_view text, const std::string &fileName) {
-  NINFER_ASSIGN_OR_RETURN(const Json root, parseStrictJson(text, fileName + ": directory", "NB0104"));
+  NINFER_ASSIGN_OR_RETURN(const Json root,
+                          parseStrictJson(text, fileName + ": directory", "NB0104"));
   return Parser(fileName).run(root);
 }
 

@@ -1,5 +1,6 @@
 // The directory of a .ninfer artifact after the structural gates: what is stored, where, and which
-// logical parameter each stored range serves. Framing-independent. Source: docs/container.md, section 4.
+// logical parameter each stored range serves. Framing-independent. Source: docs/container.md,
+// section 4.
 #ifndef NINFER_ARTIFACT_CONTAINER_DIRECTORY_H
 #define NINFER_ARTIFACT_CONTAINER_DIRECTORY_H
 
@@ -19,9 +20,9 @@ namespace ninfer {
 struct ObjectEntry {
   std::string id;
   bool isTensor = true;
-  std::vector<uint64_t> shape; ///< tensors; rank 0 is one element; the last axis is contiguous
-  std::string formatName;      ///< as spelled in the file
-  std::string layoutName;      ///< as spelled in the file
+  std::vector<uint64_t> shape;  ///< tensors; rank 0 is one element; the last axis is contiguous
+  std::string formatName;       ///< as spelled in the file
+  std::string layoutName;       ///< as spelled in the file
   std::optional<Format> format; ///< empty when the name is not in the closed registry
   std::optional<Layout> layout;
   std::string encoding; ///< resources

@@ -1,6 +1,6 @@
-// Opens a .ninfer artifact (framing 3, one file): framing gates, directory gates, then a mapped payload. Nothing
-// of the payload is read by open(); object() checks one object against the registry when it is first asked for.
-// Source of every rule: docs/container.md.
+// Opens a .ninfer artifact (framing 3, one file): framing gates, directory gates, then a mapped
+// payload. Nothing of the payload is read by open(); object() checks one object against the
+// registry when it is first asked for. Source of every rule: docs/container.md.
 #ifndef NINFER_ARTIFACT_CONTAINER_READER_H
 #define NINFER_ARTIFACT_CONTAINER_READER_H
 
@@ -18,10 +18,12 @@ namespace ninfer {
 
 class Artifact {
 public:
-  /// Fails with NB0901 (cannot open), NB0101 (not a .ninfer file), NB0102 (framing or feature not supported by this
-  /// version), NB0103 (header or file length), NB0104 (JSON), NB0105 (directory rule). `shownPath` replaces
-  /// `path` in messages and in the rule that no part may bear the entry's name.
-  static Result<Artifact> open(const std::filesystem::path &path, const std::filesystem::path &shownPath = {});
+  /// Fails with NB0901 (cannot open), NB0101 (not a .ninfer file), NB0102 (framing or feature not
+  /// supported by this version), NB0103 (header or file length), NB0104 (JSON), NB0105 (directory
+  /// rule). `shownPath` replaces `path` in messages and in the rule that no part may bear the
+  /// entry's name.
+  static Result<Artifact> open(const std::filesystem::path &path,
+                               const std::filesystem::path &shownPath = {});
 
   const std::filesystem::path &path() const { return path_; }
   const Directory &directory() const { return directory_; }
@@ -50,12 +52,12 @@ private:
   std::span<const std::byte> payload_;
 };
 
-/// Gates of the directory text alone (no file needed): JSON, closed members, types, ids, ranges, references.
-/// `fileName` is the entry's base name. NB0104, NB0105.
+/// Gates of the directory text alone (no file needed): JSON, closed members, types, ids, ranges,
+/// references. `fileName` is the entry's base name. NB0104, NB0105.
 Result<Directory> parseDirectory(std::string_view text, const std::string &fileName);
 
-/// Gates of one object against the registry: format and layout known and a registered pair, or encoding known;
-/// `bytes` equals the encoded size; `offset` a multiple of the alignment. NB0106.
+/// Gates of one object against the registry: format and layout known and a registered pair, or
+/// encoding known; `bytes` equals the encoded size; `offset` a multiple of the alignment. NB0106.
 Status checkObject(const Directory &directory, size_t index, const std::string &fileName);
 
 /// checkObject for all objects, in order.

@@ -23,7 +23,8 @@ std::string sortedDump(const Json &value) {
 std::string bindingText(const Directory &directory, const Binding &binding) {
   std::string out = binding.whole ? "whole" : "parts";
   for (const RangePart &part : binding.parts)
-    out += " " + quoted(directory.objects[part.object].id) + " " + std::to_string(part.begin) + " " + std::to_string(part.end);
+    out += " " + quoted(directory.objects[part.object].id) + " " + std::to_string(part.begin) +
+           " " + std::to_string(part.end);
   return out;
 }
 
@@ -58,9 +59,12 @@ std::string storageSignatureText(const Directory &directory) {
   for (const std::string &line : uses)
     out += line;
   for (const auto &[name, component] : directory.components) {
-    out += "component " + quoted(name) + " target " + (component.target ? quoted(*component.target) : "-");
+    out += "component " + quoted(name) + " target " +
+           (component.target ? quoted(*component.target) : "-");
     if (component.proposal)
-      out += component.proposal->indexed ? " proposal indexed " + std::to_string(component.proposal->rows) : " proposal full";
+      out += component.proposal->indexed
+                 ? " proposal indexed " + std::to_string(component.proposal->rows)
+                 : " proposal full";
     for (const auto &[role, object] : component.resources)
       out += " resource " + quoted(role) + " " + quoted(directory.objects[object].id);
     out += " config " + sortedDump(component.config) + "\n";
@@ -68,6 +72,8 @@ std::string storageSignatureText(const Directory &directory) {
   return out;
 }
 
-std::array<uint8_t, 32> storageSignature(const Directory &directory) { return sha256(storageSignatureText(directory)); }
+std::array<uint8_t, 32> storageSignature(const Directory &directory) {
+  return sha256(storageSignatureText(directory));
+}
 
 } // namespace ninfer

@@ -1,5 +1,5 @@
-// Scans encoded objects rule by rule. The common case reads each byte once through memchr or a vectorisable loop;
-// only a broken rule is looked at lane by lane.
+// Scans encoded objects rule by rule. The common case reads each byte once through memchr or a
+// vectorisable loop; only a broken rule is looked at lane by lane.
 #include "artifact/container/Verify.h"
 
 #include "artifact/container/Reader.h"
@@ -57,8 +57,14 @@ public:
         blockScaledRow(n);
         progressRow();
       }
-      if (const uint32_t divisor = loadLe32(bytes_ + geometry_.planes[2].offset); !isValidDivisor(divisor))
-        add({object_.id, "nvfp4-divisor", "divisor " + hex(divisor, 8) + " is not finite and positive", {}, {}, {}});
+      if (const uint32_t divisor = loadLe32(bytes_ + geometry_.planes[2].offset);
+          !isValidDivisor(divisor))
+        add({object_.id,
+             "nvfp4-divisor",
+             "divisor " + hex(divisor, 8) + " is not finite and positive",
+             {},
+             {},
+             {}});
       break;
     case Layout::RowScaleV1:
       for (uint64_t n = 0; n < geometry_.rows; ++n) {
@@ -96,12 +102,17 @@ private:
 
   void planeGaps() {
     for (size_t i = 0; i + 1 < geometry_.planes.size(); ++i) {
-      const uint64_t begin = geometry_.planes[i].offset + geometry_.planes[i].bytes, end = geometry_.planes[i + 1].offset;
+      const uint64_t begin = geometry_.planes[i].offset + geometry_.planes[i].bytes,
+                     end = geometry_.planes[i + 1].offset;
       if (const uint64_t at = firstNonzero(bytes_, begin, end); at < end)
-        add({object_.id, "plane-gap",
-             "byte " + std::to_string(at) + " of the object, between planes '" + geometry_.planes[i].name + "' and '" +
-                 geometry_.planes[i + 1].name + "', is " + hex(bytes_[at], 2) + ", expected zero",
-             {}, {}, {}});
+        add({object_.id,
+             "plane-gap",
+             "byte " + std::to_string(at) + " of the object, between planes '" +
+                 geometry_.planes[i].name + "' and '" + geometry_.planes[i + 1].name + "', is " +
+                 hex(bytes_[at], 2) + ", expected zero",
+             {},
+             {},
+             {}});
     }
   }
 
@@ -118,21 +129,31 @@ private:
     const uint64_t highGroup = bits == 5 || bits == 6 ? groupSize * (bits - 4) / 8 : 0;
     if (bits == 8) {
       const uint8_t *end = base + geometry_.k;
-      for (const uint8_t *at = base; (at = static_cast<const uint8_t *>(std::memchr(at, 0x80, size_t(end - at)))); ++at) {
+      for (const uint8_t *at = base;
+           (at = static_cast<const uint8_t *>(std::memchr(at, 0x80, size_t(end - at)))); ++at) {
         const uint64_t k = uint64_t(at - base);
-        add({object_.id, "w8-code-range", "code 0x80 (-128) is outside [-127,127]", n, k / groupSize, k % groupSize});
+        add({object_.id, "w8-code-range", "code 0x80 (-128) is outside [-127,127]", n,
+             k / groupSize, k % groupSize});
       }
     }
     for (uint64_t group = 0; group < groups; ++group) {
       const uint16_t scale = loadLe16(scales + 2 * group);
       if (!isValidF16Scale(scale)) {
-        add({object_.id, "f16-scale", "scale " + hex(scale, 4) + (scale & 0x8000 ? " is negative" : " is not finite"), n,
-             group, {}});
-      } else if (scale == 0 && (firstNonzero(base, group * baseGroup, (group + 1) * baseGroup) < (group + 1) * baseGroup ||
-                                firstNonzero(high, group * highGroup, (group + 1) * highGroup) < (group + 1) * highGroup)) {
-        for (uint64_t k = group * groupSize; k < std::min((group + 1) * groupSize, geometry_.k); ++k)
+        add({object_.id,
+             "f16-scale",
+             "scale " + hex(scale, 4) + (scale & 0x8000 ? " is negative" : " is not finite"),
+             n,
+             group,
+             {}});
+      } else if (scale == 0 && (firstNonzero(base, group * baseGroup, (group + 1) * baseGroup) <
+                                    (group + 1) * baseGroup ||
+                                firstNonzero(high, group * highGroup, (group + 1) * highGroup) <
+                                    (group + 1) * highGroup)) {
+        for (uint64_t k = group * groupSize; k < std::min((group + 1) * groupSize, geometry_.k);
+             ++k)
           if (const int code = codeAt(base, high, bits, k); code != 0) {
-            add({object_.id, "zero-scale", "code " + std::to_string(code) + " under a zero scale, expected 0", n, group,
+            add({object_.id, "zero-scale",
+                 "code " + std::to_string(code) + " under a zero scale, expected 0", n, group,
                  k % groupSize});
             break;
           }
@@ -140,13 +161,20 @@ private:
     }
     for (uint64_t k = geometry_.k; k < geometry_.paddedK; ++k)
       if (const int code = codeAt(base, high, bits, k); code != 0) {
-        add({object_.id, "padding-code", "padding element " + std::to_string(k) + " holds code " + std::to_string(code) + ", expected 0",
+        add({object_.id, "padding-code",
+             "padding element " + std::to_string(k) + " holds code " + std::to_string(code) +
+                 ", expected 0",
              n, k / groupSize, k % groupSize});
         break;
       }
     for (uint64_t group = groups; group < geometry_.groupsPerRow; ++group)
       if (const uint16_t scale = loadLe16(scales + 2 * group); scale != 0)
-        add({object_.id, "padding-scale", "padding group holds scale " + hex(scale, 4) + ", expected 0x0000", n, group, {}});
+        add({object_.id,
+             "padding-scale",
+             "padding group holds scale " + hex(scale, 4) + ", expected 0x0000",
+             n,
+             group,
+             {}});
   }
 
   static int codeAt(const uint8_t *base, const uint8_t *high, uint32_t bits, uint64_t k) {
@@ -162,16 +190,27 @@ private:
 
   void blockScaledRow(uint64_t n) {
     for (uint64_t group = 0; group < geometry_.groupsPerRow; ++group)
-      if (const uint8_t scale = bytes_[scaleOffset(geometry_, n, group)]; !isValidE4m3fnScale(scale))
-        add({object_.id, "e4m3fn-scale",
-             "scale " + hex(scale, 2) + ((scale & 0x7f) == 0x7f ? " is NaN" : " has its sign bit set"), n, group, {}});
+      if (const uint8_t scale = bytes_[scaleOffset(geometry_, n, group)];
+          !isValidE4m3fnScale(scale))
+        add({object_.id,
+             "e4m3fn-scale",
+             "scale " + hex(scale, 2) +
+                 ((scale & 0x7f) == 0x7f ? " is NaN" : " has its sign bit set"),
+             n,
+             group,
+             {}});
   }
 
   void rowScaledRow(uint64_t n) {
     const uint8_t *codes = row(0, n);
     const uint16_t scale = loadLe16(bytes_ + scaleOffset(geometry_, n, 0));
     if (!isValidBf16Scale(scale))
-      add({object_.id, "bf16-scale", "row scale " + hex(scale, 4) + (scale & 0x8000 ? " is negative" : " is not finite"), n, {}, {}});
+      add({object_.id,
+           "bf16-scale",
+           "row scale " + hex(scale, 4) + (scale & 0x8000 ? " is negative" : " is not finite"),
+           n,
+           {},
+           {}});
     uint8_t any = 0, nan = 0;
     for (uint64_t k = 0; k < geometry_.k; ++k) {
       any |= codes[k] & 0x7f;
@@ -184,7 +223,12 @@ private:
     if (scale == 0 && any)
       for (uint64_t k = 0; k < geometry_.k; ++k)
         if ((codes[k] & 0x7f) != 0) {
-          add({object_.id, "zero-scale", "code " + hex(codes[k], 2) + " under a zero row scale, expected 0x00 or 0x80", n, {}, k});
+          add({object_.id,
+               "zero-scale",
+               "code " + hex(codes[k], 2) + " under a zero row scale, expected 0x00 or 0x80",
+               n,
+               {},
+               k});
           break;
         }
   }
@@ -210,8 +254,8 @@ std::string Finding::text() const {
   return out + ": " + message + " [" + rule + "]";
 }
 
-Status verifyObject(const ObjectEntry &object, std::span<const std::byte> bytes, const VerifyOptions &options,
-                    VerifyReport &report) {
+Status verifyObject(const ObjectEntry &object, std::span<const std::byte> bytes,
+                    const VerifyOptions &options, VerifyReport &report) {
   ++report.objects;
   if (!object.isTensor) { // a resource is opaque
     report.bytes += bytes.size();
@@ -220,12 +264,16 @@ Status verifyObject(const ObjectEntry &object, std::span<const std::byte> bytes,
     return {};
   }
   if (!object.format || !object.layout)
-    return makeError(ErrorKind::Unsupported, "NB0106", "object '" + object.id + "': unknown format or layout");
-  NINFER_ASSIGN_OR_RETURN(const EncodedGeometry geometry, encodedGeometry(*object.format, *object.layout, object.shape));
+    return makeError(ErrorKind::Unsupported, "NB0106",
+                     "object '" + object.id + "': unknown format or layout");
+  NINFER_ASSIGN_OR_RETURN(const EncodedGeometry geometry,
+                          encodedGeometry(*object.format, *object.layout, object.shape));
   if (bytes.size() != geometry.totalBytes)
-    return makeError(ErrorKind::BadFile, "NB0106", "object '" + object.id + "': expected " + std::to_string(geometry.totalBytes) +
-                                                       " encoded bytes, got " + std::to_string(bytes.size()));
-  ObjectScan(object, geometry, reinterpret_cast<const uint8_t *>(bytes.data()), options, report).run();
+    return makeError(ErrorKind::BadFile, "NB0106",
+                     "object '" + object.id + "': expected " + std::to_string(geometry.totalBytes) +
+                         " encoded bytes, got " + std::to_string(bytes.size()));
+  ObjectScan(object, geometry, reinterpret_cast<const uint8_t *>(bytes.data()), options, report)
+      .run();
   return {};
 }
 
@@ -238,9 +286,13 @@ Result<VerifyReport> verifyArtifact(const Artifact &artifact, const VerifyOption
     if (const uint64_t at = firstNonzero(payload, cursor, end); at < end) {
       ++report.violations;
       if (report.findings.size() < options.maxFindings)
-        report.findings.push_back({before, "payload-gap",
-                                   "unowned payload byte " + std::to_string(at) + " is " + hex(payload[at], 2) + ", expected zero",
-                                   {}, {}, {}});
+        report.findings.push_back({before,
+                                   "payload-gap",
+                                   "unowned payload byte " + std::to_string(at) + " is " +
+                                       hex(payload[at], 2) + ", expected zero",
+                                   {},
+                                   {},
+                                   {}});
     }
     report.bytes += end - cursor;
     if (options.onBytes && end > cursor)
@@ -261,10 +313,12 @@ Result<VerifyReport> verifyArtifact(const Artifact &artifact, const VerifyOption
 Status verifyReportStatus(const VerifyReport &report, const std::string &fileName) {
   if (report.ok())
     return {};
-  Status status = makeError(ErrorKind::BadFile, "NB0109",
-                            fileName + ": content breaks " + std::to_string(report.violations) + " rule" +
-                                (report.violations == 1 ? "" : "s") + " of its formats: " +
-                                (report.findings.empty() ? std::string("no details kept") : report.findings.front().text()));
+  Status status =
+      makeError(ErrorKind::BadFile, "NB0109",
+                fileName + ": content breaks " + std::to_string(report.violations) + " rule" +
+                    (report.violations == 1 ? "" : "s") + " of its formats: " +
+                    (report.findings.empty() ? std::string("no details kept")
+                                             : report.findings.front().text()));
   for (size_t i = 1; i < report.findings.size(); ++i)
     status.note(report.findings[i].text());
   return status;

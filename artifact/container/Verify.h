@@ -1,5 +1,6 @@
-// Content verification: scans every code, scale, divisor and padding byte of an artifact against the rules of its
-// format and layout. open() never does this; the writer does before publishing, and tools on request.
+// Content verification: scans every code, scale, divisor and padding byte of an artifact against
+// the rules of its format and layout. open() never does this; the writer does before publishing,
+// and tools on request.
 #ifndef NINFER_ARTIFACT_CONTAINER_VERIFY_H
 #define NINFER_ARTIFACT_CONTAINER_VERIFY_H
 
@@ -42,13 +43,13 @@ struct VerifyOptions {
   std::function<void(uint64_t)> onBytes;
 };
 
-/// Scans the whole artifact. Fails (NB0106) when an object does not pass the registry gates; broken content is
-/// reported, not failed.
+/// Scans the whole artifact. Fails (NB0106) when an object does not pass the registry gates; broken
+/// content is reported, not failed.
 Result<VerifyReport> verifyArtifact(const Artifact &artifact, const VerifyOptions &options = {});
 
 /// Scans the encoded bytes of one object and adds to `report`.
-Status verifyObject(const ObjectEntry &object, std::span<const std::byte> bytes, const VerifyOptions &options,
-                    VerifyReport &report);
+Status verifyObject(const ObjectEntry &object, std::span<const std::byte> bytes,
+                    const VerifyOptions &options, VerifyReport &report);
 
 /// Error (NB0109, BadFile) that quotes the first findings, for callers that want failure.
 Status verifyReportStatus(const VerifyReport &report, const std::string &fileName);

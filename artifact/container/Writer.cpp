@@ -21,7 +21,8 @@ Json bindingJson(const Directory &directory, const Binding &binding) {
     return Json::object({{"object", directory.objects[binding.parts.at(0).object].id}});
   Json parts = Json::array();
   for (const RangePart &part : binding.parts)
-    parts.push_back(Json::object({{"object", directory.objects[part.object].id}, {"range", Json::array({part.begin, part.end})}}));
+    parts.push_back(Json::object({{"object", directory.objects[part.object].id},
+                                  {"range", Json::array({part.begin, part.end})}}));
   return Json::object({{"parts", std::move(parts)}});
 }
 
@@ -49,9 +50,18 @@ Json componentsJson(const Directory &directory) {
 
 Json objectJson(const ObjectEntry &object) {
   if (object.isTensor)
-    return Json{{"id", object.id},         {"shape", object.shape}, {"format", object.formatName}, {"layout", object.layoutName},
-                {"offset", object.offset}, {"bytes", object.bytes}, {"kind", "tensor"}};
-  return Json{{"id", object.id}, {"encoding", object.encoding}, {"offset", object.offset}, {"bytes", object.bytes}, {"kind", "resource"}};
+    return Json{{"id", object.id},
+                {"shape", object.shape},
+                {"format", object.formatName},
+                {"layout", object.layoutName},
+                {"offset", object.offset},
+                {"bytes", object.bytes},
+                {"kind", "tensor"}};
+  return Json{{"id", object.id},
+              {"encoding", object.encoding},
+              {"offset", object.offset},
+              {"bytes", object.bytes},
+              {"kind", "resource"}};
 }
 
 Json useJson(const Directory &directory, const Use &use) {
@@ -115,11 +125,14 @@ Result<std::string> encodeDirectory(const Directory &directory) {
   try {
     return root.dump();
   } catch (const Json::type_error &error) { // the one thing that dump() cannot write
-    return makeError(ErrorKind::Failed, "NB0107", std::string("a name or value of the directory is not UTF-8 (") + error.what() + ")");
+    return makeError(ErrorKind::Failed, "NB0107",
+                     std::string("a name or value of the directory is not UTF-8 (") + error.what() +
+                         ")");
   }
 }
 
-Result<uint32_t> ArtifactPlan::addTensor(std::string id, std::vector<uint64_t> shape, Format format, Layout layout) {
+Result<uint32_t> ArtifactPlan::addTensor(std::string id, std::vector<uint64_t> shape, Format format,
+                                         Layout layout) {
   Result<EncodedGeometry> geometry = encodedGeometry(format, layout, shape);
   if (!geometry.ok()) {
     Error error = geometry.takeStatus().takeError();
@@ -129,7 +142,8 @@ Result<uint32_t> ArtifactPlan::addTensor(std::string id, std::vector<uint64_t> s
   const auto offset = checkedAlignUp(cursor_, geometry->alignment);
   const auto end = offset ? checkedAdd(*offset, geometry->totalBytes) : std::nullopt;
   if (!end)
-    return makeError(ErrorKind::Failed, "NB0107", "object '" + id + "': payload exceeds 2^64-1 bytes");
+    return makeError(ErrorKind::Failed, "NB0107",
+                     "object '" + id + "': payload exceeds 2^64-1 bytes");
   const auto index = uint32_t(directory_.objects.size());
   if (!ids_.emplace(id, index).second)
     return makeError(ErrorKind::Failed, "NB0107", "duplicate object id '" + id + "'");
@@ -150,7 +164,9 @@ Result<uint32_t> ArtifactPlan::addTensor(std::string id, std::vector<uint64_t> s
 Result<uint32_t> ArtifactPlan::addResource(std::string id, uint64_t bytes) {
   const auto end = checkedAdd(cursor_, bytes);
   if (bytes == 0 || !end)
-    return makeError(ErrorKind::Failed, "NB0107", "resource '" + id + "': size " + std::to_string(bytes) + " is zero or too large");
+    return makeError(ErrorKind::Failed, "NB0107",
+                     "resource '" + id + "': size " + std::to_string(bytes) +
+                         " is zero or too large");
   const auto index = uint32_t(directory_.objects.size());
   if (!ids_.emplace(id, index).second)
     return makeError(ErrorKind::Failed, "NB0107", "duplicate object id '" + id + "'");
@@ -170,7 +186,8 @@ void ArtifactPlan::bindWhole(const std::string &parameter, uint32_t object) {
   directory_.bindings[parameter] = Binding{true, {{object, 0, elements}}};
 }
 
-void ArtifactPlan::bindRange(const std::string &parameter, uint32_t object, uint64_t begin, uint64_t end) {
+void ArtifactPlan::bindRange(const std::string &parameter, uint32_t object, uint64_t begin,
+                             uint64_t end) {
   directory_.bindings[parameter] = Binding{false, {{object, begin, end}}};
 }
 
@@ -180,9 +197,9 @@ struct ArtifactWriter::Impl {
   std::string text;    ///< of the directory, without padding
   WriterOptions options;
   uint64_t payloadOffset = 0, payloadBytes = 0;
-  uint32_t current = 0;    ///< object being written
-  uint64_t written = 0;    ///< bytes of it
-  uint64_t hashed = 0;     ///< payload bytes in `hash`, gaps included
+  uint32_t current = 0; ///< object being written
+  uint64_t written = 0; ///< bytes of it
+  uint64_t hashed = 0;  ///< payload bytes in `hash`, gaps included
   Sha256 hash;
 
   void hashGap(uint64_t end) {
@@ -200,7 +217,8 @@ ArtifactWriter::ArtifactWriter(ArtifactWriter &&) noexcept = default;
 ArtifactWriter &ArtifactWriter::operator=(ArtifactWriter &&) noexcept = default;
 ArtifactWriter::~ArtifactWriter() = default;
 
-Result<ArtifactWriter> ArtifactWriter::create(const std::filesystem::path &target, const ArtifactPlan &plan, WriterOptions options) {
+Result<ArtifactWriter> ArtifactWriter::create(const std::filesystem::path &target,
+                                              const ArtifactPlan &plan, WriterOptions options) {
   auto impl = std::make_unique<Impl>();
   impl->options = std::move(options);
   impl->directory = plan.directory();
@@ -214,10 +232,12 @@ Result<ArtifactWriter> ArtifactWriter::create(const std::filesystem::path &targe
   NINFER_ASSIGN_OR_RETURN(const Directory parsed, parseDirectory(impl->text, name));
   NINFER_RETURN_IF_ERROR(checkAllObjects(parsed, name));
   if (storageSignatureText(parsed) != storageSignatureText(impl->directory))
-    return planError(target, "the directory does not survive its JSON form (a whole binding with a partial range, or names that disagree)");
+    return planError(target, "the directory does not survive its JSON form (a whole binding with a "
+                             "partial range, or names that disagree)");
 
   const auto payloadOffset = checkedAlignUp(kHeaderBytes + impl->text.size(), kPage);
-  const auto fileBytes = payloadOffset ? checkedAdd(*payloadOffset, impl->payloadBytes) : std::nullopt;
+  const auto fileBytes =
+      payloadOffset ? checkedAdd(*payloadOffset, impl->payloadBytes) : std::nullopt;
   if (!fileBytes)
     return planError(target, "file size exceeds 2^64-1 bytes");
   impl->payloadOffset = *payloadOffset;
@@ -243,18 +263,21 @@ Status ArtifactWriter::append(uint32_t object, std::span<const std::byte> chunk)
     return fail("no object " + std::to_string(object) + " in the plan");
   if (object != impl.current) {
     if (object != impl.current + 1 || impl.written != objects[impl.current].bytes)
-      return fail("object '" + objects[object].id + "' is out of order: '" + objects[impl.current].id + "' has " +
-                  std::to_string(impl.written) + " of " + std::to_string(objects[impl.current].bytes) + " bytes");
+      return fail("object '" + objects[object].id + "' is out of order: '" +
+                  objects[impl.current].id + "' has " + std::to_string(impl.written) + " of " +
+                  std::to_string(objects[impl.current].bytes) + " bytes");
     impl.current = object;
     impl.written = 0;
   }
   const ObjectEntry &entry = objects[object];
   if (chunk.size() > entry.bytes - impl.written)
-    return fail("object '" + entry.id + "' gets more than its planned " + std::to_string(entry.bytes) + " bytes");
+    return fail("object '" + entry.id + "' gets more than its planned " +
+                std::to_string(entry.bytes) + " bytes");
   impl.hashGap(entry.offset);
   impl.hash.update(chunk);
   impl.hashed += chunk.size();
-  NINFER_RETURN_IF_ERROR(impl.file.writeAt(impl.payloadOffset + entry.offset + impl.written, chunk));
+  NINFER_RETURN_IF_ERROR(
+      impl.file.writeAt(impl.payloadOffset + entry.offset + impl.written, chunk));
   impl.written += chunk.size();
   return {};
 }
@@ -265,9 +288,10 @@ Result<WriteReport> ArtifactWriter::finish() {
   const std::vector<ObjectEntry> &objects = impl.directory.objects;
   if (impl.current + 1 != objects.size() || impl.written != objects.back().bytes)
     return makeError(ErrorKind::Failed, "NB0108",
-                     target + ": incomplete, object '" + objects[impl.current].id + "' (" + std::to_string(impl.current + 1) +
-                         " of " + std::to_string(objects.size()) + ") has " + std::to_string(impl.written) + " of " +
-                         std::to_string(objects[impl.current].bytes) + " bytes");
+                     target + ": incomplete, object '" + objects[impl.current].id + "' (" +
+                         std::to_string(impl.current + 1) + " of " +
+                         std::to_string(objects.size()) + ") has " + std::to_string(impl.written) +
+                         " of " + std::to_string(objects[impl.current].bytes) + " bytes");
   WriteReport report;
   report.payloadOffset = impl.payloadOffset;
   report.fileBytes = impl.payloadOffset + impl.payloadBytes;
@@ -278,10 +302,13 @@ Result<WriteReport> ArtifactWriter::finish() {
   NINFER_RETURN_IF_ERROR(impl.file.sync());
 
   {
-    NINFER_ASSIGN_OR_RETURN(const Artifact artifact, Artifact::open(impl.file.reopenPath(), impl.file.target()));
+    NINFER_ASSIGN_OR_RETURN(const Artifact artifact,
+                            Artifact::open(impl.file.reopenPath(), impl.file.target()));
     artifact.advise(MappedFile::Access::Sequential);
-    if (artifact.directoryText() != impl.text || artifact.directory().artifactId != report.artifactId)
-      return makeError(ErrorKind::Failed, "NB0108", target + ": reading the file back gives another directory");
+    if (artifact.directoryText() != impl.text ||
+        artifact.directory().artifactId != report.artifactId)
+      return makeError(ErrorKind::Failed, "NB0108",
+                       target + ": reading the file back gives another directory");
     if (impl.options.verifyContent) {
       VerifyOptions options;
       options.onBytes = impl.options.onVerified;
@@ -297,7 +324,8 @@ Result<WriteReport> ArtifactWriter::finish() {
       artifact.release();
     }
     if (hash.finish() != report.payloadSha256)
-      return makeError(ErrorKind::Failed, "NB0108", target + ": reading the file back gives another payload digest");
+      return makeError(ErrorKind::Failed, "NB0108",
+                       target + ": reading the file back gives another payload digest");
   }
   NINFER_RETURN_IF_ERROR(impl.file.publish());
   return report;

@@ -1,6 +1,7 @@
-// The oracle of MAXABS_F16_RECIP_RNE_V1: the ordered algorithm of docs/formats.md with every operation done on
-// integers. It uses no floating-point instruction and shares no arithmetic with the fast encoder or with Words.h,
-// so a fault of host, compiler flags or those files shows as a difference in the tests.
+// The oracle of MAXABS_F16_RECIP_RNE_V1: the ordered algorithm of docs/formats.md with every
+// operation done on integers. It uses no floating-point instruction and shares no arithmetic with
+// the fast encoder or with Words.h, so a fault of host, compiler flags or those files shows as a
+// difference in the tests.
 #include "artifact/formats/Encode.h"
 #include "artifact/formats/EncodeChecks.h"
 
@@ -42,9 +43,10 @@ uint64_t dropBits(uint64_t value, int shift, bool sticky) {
   return kept + (half && (below || (kept & 1)) ? 1 : 0);
 }
 
-/// Rounds to a binary format with `precision` significand bits (hidden bit included), lowest unit 2^minExponent
-/// (that of the subnormals). `sticky` says that the true value exceeds `value` by less than one unit of its last
-/// place. Returns the rounded number; the significand is at most 2^precision.
+/// Rounds to a binary format with `precision` significand bits (hidden bit included), lowest unit
+/// 2^minExponent (that of the subnormals). `sticky` says that the true value exceeds `value` by
+/// less than one unit of its last place. Returns the rounded number; the significand is at most
+/// 2^precision.
 Magnitude roundTo(Magnitude value, bool sticky, int precision, int minExponent) {
   if (value.significand == 0)
     return {0, minExponent};
@@ -60,18 +62,20 @@ constexpr int kPrecision16 = 11, kMinExponent16 = -24;
 
 Magnitude multiply32(Magnitude a, Magnitude b) {
   // At most 24 + 24 bits: exact in 64.
-  return roundTo({a.significand * b.significand, a.exponent + b.exponent}, false, kPrecision32, kMinExponent32);
+  return roundTo({a.significand * b.significand, a.exponent + b.exponent}, false, kPrecision32,
+                 kMinExponent32);
 }
 
 Magnitude divide32(Magnitude a, Magnitude b) {
   // Quotient with more than 24 significant bits; the remainder decides what lies below.
   const int lift = std::countl_zero(a.significand);
   const uint64_t dividend = a.significand << lift;
-  return roundTo({dividend / b.significand, a.exponent - lift - b.exponent}, dividend % b.significand != 0,
-                 kPrecision32, kMinExponent32);
+  return roundTo({dividend / b.significand, a.exponent - lift - b.exponent},
+                 dividend % b.significand != 0, kPrecision32, kMinExponent32);
 }
 
-/// Word of a magnitude already rounded to binary16 precision; 0x7c00 when it lies beyond the finite range.
+/// Word of a magnitude already rounded to binary16 precision; 0x7c00 when it lies beyond the finite
+/// range.
 uint16_t toBinary16Word(Magnitude value) {
   uint64_t significand = value.significand;
   int exponent = value.exponent;
@@ -87,7 +91,8 @@ uint16_t toBinary16Word(Magnitude value) {
 
 int32_t encodeOne(uint32_t bits, Magnitude inverse, int32_t qmin, int32_t qmax) {
   const Magnitude normalized = multiply32(fromBinary32(bits & 0x7fffffff), inverse);
-  // |x| <= amax, and the scale is at least 2/3 of amax / qmax, so the result is below 2 * qmax and its unit below 1.
+  // |x| <= amax, and the scale is at least 2/3 of amax / qmax, so the result is below 2 * qmax and
+  // its unit below 1.
   int32_t rounded = int32_t(dropBits(normalized.significand, -normalized.exponent, false));
   if (bits >> 31)
     rounded = -rounded;
@@ -98,7 +103,8 @@ int32_t encodeOne(uint32_t bits, Magnitude inverse, int32_t qmin, int32_t qmax) 
 
 Status encodeRowCanonical(Format format, std::span<const float> row, std::span<int8_t> codes,
                           std::span<uint16_t> scales) {
-  NINFER_RETURN_IF_ERROR(encode_checks::groupedArguments(format, row.size(), codes.size(), scales.size()));
+  NINFER_RETURN_IF_ERROR(
+      encode_checks::groupedArguments(format, row.size(), codes.size(), scales.size()));
   const FormatInfo &info = formatInfo(format);
   for (size_t group = 0, first = 0; first < row.size(); ++group, first += info.groupSize) {
     const size_t last = first + info.groupSize < row.size() ? first + info.groupSize : row.size();

@@ -1,4 +1,5 @@
-// What the encoders of this folder share: argument checks and the wording of their errors. No arithmetic.
+// What the encoders of this folder share: argument checks and the wording of their errors. No
+// arithmetic.
 #ifndef NINFER_ARTIFACT_FORMATS_ENCODECHECKS_H
 #define NINFER_ARTIFACT_FORMATS_ENCODECHECKS_H
 
@@ -14,13 +15,15 @@ inline Status groupedArguments(Format format, size_t k, size_t codes, size_t sca
   const FormatInfo &info = formatInfo(format);
   if (info.category != FormatCategory::GroupedInteger)
     return makeError(ErrorKind::Failed, "NB0205",
-                     std::string(info.canonical) + ": not a grouped integer format, no canonical encoder");
+                     std::string(info.canonical) +
+                         ": not a grouped integer format, no canonical encoder");
   const size_t groups = (k + info.groupSize - 1) / info.groupSize;
   if (k == 0 || codes != k || scales != groups)
     return makeError(ErrorKind::Failed, "NB0205",
-                     std::string(info.canonical) + ": row of " + std::to_string(k) + " values needs " +
-                         std::to_string(k) + " codes and " + std::to_string(groups) + " scales, got " +
-                         std::to_string(codes) + " and " + std::to_string(scales));
+                     std::string(info.canonical) + ": row of " + std::to_string(k) +
+                         " values needs " + std::to_string(k) + " codes and " +
+                         std::to_string(groups) + " scales, got " + std::to_string(codes) +
+                         " and " + std::to_string(scales));
   return {};
 }
 
@@ -35,9 +38,11 @@ inline Status nonFiniteSource(std::string_view format, size_t element, uint32_t 
 inline Status scaleOverflow(std::string_view format, size_t group, uint32_t amaxBits) {
   char word[16];
   std::snprintf(word, sizeof word, "0x%08x", amaxBits);
-  return makeError(ErrorKind::BadFile, "NB0207",
-                   std::string(format) + ": scale of group " + std::to_string(group) +
-                       " exceeds the largest binary16 value (largest source magnitude is binary32 " + word + ")");
+  return makeError(
+      ErrorKind::BadFile, "NB0207",
+      std::string(format) + ": scale of group " + std::to_string(group) +
+          " exceeds the largest binary16 value (largest source magnitude is binary32 " + word +
+          ")");
 }
 
 } // namespace ninfer::encode_checks

@@ -1,6 +1,7 @@
-// The production encoders. Plain loops over one group at a time that compilers vectorise, compiled once for the
-// baseline CPU and, on x86-64, once more for AVX2. Correct only without value-changing float options
-// (no fast-math, no contraction: cmake/NinferLibrary.cmake) and with the default floating-point environment.
+// The production encoders. Plain loops over one group at a time that compilers vectorise, compiled
+// once for the baseline CPU and, on x86-64, once more for AVX2. Correct only without value-changing
+// float options (no fast-math, no contraction: cmake/NinferLibrary.cmake) and with the default
+// floating-point environment.
 #include "artifact/formats/Encode.h"
 #include "artifact/formats/EncodeChecks.h"
 #include "artifact/formats/Words.h"
@@ -12,10 +13,11 @@ namespace ninfer {
 
 namespace {
 
-/// False: some value is not finite or the scale overflows; the caller asks the oracle for the error.
+/// False: some value is not finite or the scale overflows; the caller asks the oracle for the
+/// error.
 template <int kGroup, int kQmin, int kQmax>
-[[gnu::always_inline]] inline bool encodeGroup(const float *__restrict x, int count, int8_t *__restrict codes,
-                                               uint16_t *scaleOut) {
+[[gnu::always_inline]] inline bool encodeGroup(const float *__restrict x, int count,
+                                               int8_t *__restrict codes, uint16_t *scaleOut) {
   int32_t amaxBits = 0;
   for (int i = 0; i < count; ++i)
     amaxBits = std::max(amaxBits, std::bit_cast<int32_t>(x[i]) & 0x7fffffff);
@@ -33,8 +35,8 @@ template <int kGroup, int kQmin, int kQmax>
     return false;
   *scaleOut = scale;
   const float inverse = 1.0f / decodeF16(scale);
-  // |x * inverse| stays below 2^9, so adding 1.5 * 2^23 leaves the value, rounded to nearest even, in the low
-  // bits of the sum.
+  // |x * inverse| stays below 2^9, so adding 1.5 * 2^23 leaves the value, rounded to nearest even,
+  // in the low bits of the sum.
   constexpr float kMagic = 12582912.0f;
   constexpr int32_t kMagicBits = 0x4b400000;
   for (int i = 0; i < count; ++i) {
@@ -45,7 +47,8 @@ template <int kGroup, int kQmin, int kQmax>
 }
 
 template <int kGroup, int kQmin, int kQmax>
-[[gnu::always_inline]] inline bool encodeGroups(const float *x, size_t k, int8_t *codes, uint16_t *scales) {
+[[gnu::always_inline]] inline bool encodeGroups(const float *x, size_t k, int8_t *codes,
+                                                uint16_t *scales) {
   for (; k >= kGroup; k -= kGroup, x += kGroup, codes += kGroup)
     if (!encodeGroup<kGroup, kQmin, kQmax>(x, kGroup, codes, scales++))
       return false;
@@ -75,7 +78,8 @@ bool encodeRowBaseline(Format format, const float *x, size_t k, int8_t *codes, u
 }
 
 #if defined(__x86_64__)
-[[gnu::target("avx2")]] bool encodeRowAvx2(Format format, const float *x, size_t k, int8_t *codes, uint16_t *scales) {
+[[gnu::target("avx2")]] bool encodeRowAvx2(Format format, const float *x, size_t k, int8_t *codes,
+                                           uint16_t *scales) {
   return encodeRow(format, x, k, codes, scales);
 }
 #endif
@@ -90,9 +94,11 @@ RowFunction selectRowFunction() {
 
 } // namespace
 
-Status encodeRowFast(Format format, std::span<const float> row, std::span<int8_t> codes, std::span<uint16_t> scales) {
+Status encodeRowFast(Format format, std::span<const float> row, std::span<int8_t> codes,
+                     std::span<uint16_t> scales) {
   static const RowFunction function = selectRowFunction();
-  NINFER_RETURN_IF_ERROR(encode_checks::groupedArguments(format, row.size(), codes.size(), scales.size()));
+  NINFER_RETURN_IF_ERROR(
+      encode_checks::groupedArguments(format, row.size(), codes.size(), scales.size()));
   if (function(format, row.data(), row.size(), codes.data(), scales.data()))
     return {};
   return encodeRowCanonical(format, row, codes, scales);
@@ -102,8 +108,8 @@ Status encodeFp8Row(std::span<const float> row, std::span<uint8_t> codes, uint16
   const std::string_view name = canonicalName(Format::FP8_E4M3FN_ROW_BF16S);
   if (row.empty() || codes.size() != row.size())
     return makeError(ErrorKind::Failed, "NB0205",
-                     std::string(name) + ": row of " + std::to_string(row.size()) + " values needs as many codes, got " +
-                         std::to_string(codes.size()));
+                     std::string(name) + ": row of " + std::to_string(row.size()) +
+                         " values needs as many codes, got " + std::to_string(codes.size()));
   uint32_t amaxBits = 0;
   for (size_t i = 0; i < row.size(); ++i) {
     const uint32_t bits = std::bit_cast<uint32_t>(row[i]);

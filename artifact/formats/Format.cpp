@@ -9,7 +9,9 @@ std::span<const LayoutInfo> allLayouts() { return kLayoutTable; }
 
 std::string_view canonicalName(Format format) { return formatInfo(format).canonical; }
 std::string_view canonicalName(Layout layout) { return layoutInfo(layout).canonical; }
-std::string_view canonicalName(ActivationPolicy policy) { return kActivationPolicyTable[size_t(policy)].name; }
+std::string_view canonicalName(ActivationPolicy policy) {
+  return kActivationPolicyTable[size_t(policy)].name;
+}
 std::string_view v3Name(Format format) { return formatInfo(format).v3; }
 std::string_view v3Name(Layout layout) { return layoutInfo(layout).v3; }
 std::string_view v3Name(ActivationPolicy policy) { return canonicalName(policy); }

@@ -1,6 +1,7 @@
-// The closed registry: formats, layouts, activation policies, their names and the registered pairs. The
-// enums and tables are generated from dialects/ninfer/NinferRegistry.td by scripts/gen_registry.py into
-// Registry.gen.h. A name is compared exactly; nothing constructs a format from bits and group size.
+// The closed registry: formats, layouts, activation policies, their names and the registered pairs.
+// The enums and tables are generated from dialects/ninfer/NinferRegistry.td by
+// scripts/gen_registry.py into Registry.gen.h. A name is compared exactly; nothing constructs a
+// format from bits and group size.
 #ifndef NINFER_ARTIFACT_FORMATS_FORMAT_H
 #define NINFER_ARTIFACT_FORMATS_FORMAT_H
 

@@ -12,18 +12,20 @@ uint32_t shiftRoundEven(uint64_t value, unsigned shift) {
   return uint32_t(kept + (rest > half || (rest == half && (kept & 1)) ? 1 : 0));
 }
 
-/// Magnitude of a finite binary32 -> magnitude bits of a narrower binary format with `fractionBits` and exponent
-/// bias `bias`, subnormals included. A carry out of the fraction runs into the exponent, as it must; the result
-/// may lie beyond the largest finite word, which the caller judges.
+/// Magnitude of a finite binary32 -> magnitude bits of a narrower binary format with `fractionBits`
+/// and exponent bias `bias`, subnormals included. A carry out of the fraction runs into the
+/// exponent, as it must; the result may lie beyond the largest finite word, which the caller
+/// judges.
 uint32_t roundMagnitude(uint32_t magnitude, unsigned fractionBits, int bias) {
   const uint32_t biased = magnitude >> 23;
   const uint64_t significand = (magnitude & 0x7fffff) | (biased ? 0x800000 : 0);
   const int exponent = biased ? int(biased) - 127 : -126; // value = significand * 2^(exponent - 23)
-  const int lowest = 1 - bias;                            // exponent of the narrow format's subnormals
+  const int lowest = 1 - bias; // exponent of the narrow format's subnormals
   const unsigned drop = 23 - fractionBits;
   if (exponent >= lowest) {
     const uint32_t rounded = drop ? shiftRoundEven(significand, drop) : uint32_t(significand);
-    // `rounded` holds the hidden bit at position fractionBits unless the binary32 was subnormal itself.
+    // `rounded` holds the hidden bit at position fractionBits unless the binary32 was subnormal
+    // itself.
     return (uint32_t(exponent + bias - 1) << fractionBits) + rounded;
   }
   const unsigned shift = drop + unsigned(lowest - exponent);

@@ -1,6 +1,6 @@
-// Words of the registered formats: exact decode, validity, and rounding of binary32 to the narrow float words.
-// Integer arithmetic on bit patterns only, so no result depends on host FP16 hardware, rounding mode or
-// flush-to-zero. Source: docs/formats.md, sections "Words" and "Validity".
+// Words of the registered formats: exact decode, validity, and rounding of binary32 to the narrow
+// float words. Integer arithmetic on bit patterns only, so no result depends on host FP16 hardware,
+// rounding mode or flush-to-zero. Source: docs/formats.md, sections "Words" and "Validity".
 #ifndef NINFER_ARTIFACT_FORMATS_WORDS_H
 #define NINFER_ARTIFACT_FORMATS_WORDS_H
 
@@ -57,18 +57,19 @@ inline int32_t signExtend(uint32_t word, uint32_t bits) {
   return int32_t((word & (2 * sign - 1)) ^ sign) - int32_t(sign);
 }
 
-/// binary32 -> binary16, round to nearest, ties to even. Overflow gives infinity; NaN gives a quiet NaN that keeps
-/// the sign and the upper payload bits.
+/// binary32 -> binary16, round to nearest, ties to even. Overflow gives infinity; NaN gives a quiet
+/// NaN that keeps the sign and the upper payload bits.
 uint16_t roundToF16(float value);
 /// binary32 -> bfloat16, round to nearest, ties to even. Same rules.
 uint16_t roundToBf16(float value);
-/// binary32 -> E4M3FN, round to nearest, ties to even. Magnitudes above 464 (where 448 would round to the next
-/// step) and NaN give the NaN word of that sign.
+/// binary32 -> E4M3FN, round to nearest, ties to even. Magnitudes above 464 (where 448 would round
+/// to the next step) and NaN give the NaN word of that sign.
 uint8_t roundToE4m3fn(float value);
 
 // Validity of stored words.
 
-/// Finite, sign bit 0 (positive zero and subnormals included): scale of the grouped integer formats.
+/// Finite, sign bit 0 (positive zero and subnormals included): scale of the grouped integer
+/// formats.
 inline bool isValidF16Scale(uint16_t word) { return word < 0x7c00; }
 /// Finite, sign bit 0: row scale of FP8_E4M3FN_ROW_BF16S.
 inline bool isValidBf16Scale(uint16_t word) { return word < 0x7f80; }
@@ -82,12 +83,15 @@ inline bool isValidDivisor(uint32_t word) { return word != 0 && word < 0x7f80000
 // Represented values.
 
 /// Grouped integer formats: binary32(scale * code). The product is exact.
-inline float reconstructGrouped(uint16_t scaleF16, int32_t code) { return decodeF16(scaleF16) * float(code); }
+inline float reconstructGrouped(uint16_t scaleF16, int32_t code) {
+  return decodeF16(scaleF16) * float(code);
+}
 /// FP8_E4M3FN_ROW_BF16S: binary32(code * scale), one rounding.
 inline float reconstructRowScaled(uint16_t scaleBf16, uint8_t code) {
   return decodeE4m3fn(code) * decodeBf16(scaleBf16);
 }
-/// NVFP4: the exact product code * scale, then one correctly rounded binary32 division by the divisor.
+/// NVFP4: the exact product code * scale, then one correctly rounded binary32 division by the
+/// divisor.
 inline float reconstructBlockScaled(uint8_t scaleE4m3, uint8_t codeE2m1, uint32_t divisor) {
   return decodeE2m1(codeE2m1) * decodeE4m3fn(scaleE4m3) / std::bit_cast<float>(divisor);
 }

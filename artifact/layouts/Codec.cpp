@@ -1,5 +1,5 @@
-// Encode and decode of rows. The bit order inside a group follows docs/formats.md; the rules about words are
-// checked before anything is stored.
+// Encode and decode of rows. The bit order inside a group follows docs/formats.md; the rules about
+// words are checked before anything is stored.
 #include "artifact/formats/Words.h"
 #include "artifact/layouts/Layout.h"
 #include "support/Bytes.h"
@@ -15,7 +15,9 @@ namespace ninfer {
 namespace {
 
 uint8_t *bytesOf(std::span<std::byte> object) { return reinterpret_cast<uint8_t *>(object.data()); }
-const uint8_t *bytesOf(std::span<const std::byte> object) { return reinterpret_cast<const uint8_t *>(object.data()); }
+const uint8_t *bytesOf(std::span<const std::byte> object) {
+  return reinterpret_cast<const uint8_t *>(object.data());
+}
 
 std::string hex(uint32_t word, int digits) {
   char text[16];
@@ -25,33 +27,38 @@ std::string hex(uint32_t word, int digits) {
 
 Status wordError(const EncodedGeometry &geometry, uint64_t row, const std::string &rest) {
   return makeError(ErrorKind::BadFile, "NB0204",
-                   std::string(canonicalName(geometry.format)) + ": row " + std::to_string(row) + ", " + rest);
+                   std::string(canonicalName(geometry.format)) + ": row " + std::to_string(row) +
+                       ", " + rest);
 }
 
 Status spanError(const EncodedGeometry &geometry, const std::string &why) {
-  return makeError(ErrorKind::Failed, "NB0205", std::string(canonicalName(geometry.format)) + ": " + why);
+  return makeError(ErrorKind::Failed, "NB0205",
+                   std::string(canonicalName(geometry.format)) + ": " + why);
 }
 
 /// Number of rows in spans of `codes` codes and `scales` scales, after all agreements were checked.
-Result<uint64_t> countRows(const EncodedGeometry &geometry, Layout layout, uint64_t firstRow, uint64_t codes,
-                           uint64_t scales, uint64_t scalesPerRow, size_t objectBytes) {
+Result<uint64_t> countRows(const EncodedGeometry &geometry, Layout layout, uint64_t firstRow,
+                           uint64_t codes, uint64_t scales, uint64_t scalesPerRow,
+                           size_t objectBytes) {
   if (geometry.layout != layout)
     return spanError(geometry, "rows of another layout");
   const uint64_t count = codes / geometry.k;
   if (count == 0 || codes % geometry.k != 0 || scales != count * scalesPerRow)
     return spanError(geometry, std::to_string(codes) + " codes and " + std::to_string(scales) +
-                                   " scales are not whole rows of " + std::to_string(geometry.k) + " codes and " +
-                                   std::to_string(scalesPerRow) + " scales");
+                                   " scales are not whole rows of " + std::to_string(geometry.k) +
+                                   " codes and " + std::to_string(scalesPerRow) + " scales");
   if (firstRow > geometry.rows || count > geometry.rows - firstRow)
-    return spanError(geometry, "rows " + std::to_string(firstRow) + ".." + std::to_string(firstRow + count) +
-                                   " lie outside the " + std::to_string(geometry.rows) + " rows");
+    return spanError(geometry, "rows " + std::to_string(firstRow) + ".." +
+                                   std::to_string(firstRow + count) + " lie outside the " +
+                                   std::to_string(geometry.rows) + " rows");
   if (objectBytes != geometry.totalBytes)
-    return spanError(geometry, "object buffer of " + std::to_string(objectBytes) + " bytes, expected " +
-                                   std::to_string(geometry.totalBytes));
+    return spanError(geometry, "object buffer of " + std::to_string(objectBytes) +
+                                   " bytes, expected " + std::to_string(geometry.totalBytes));
   return count;
 }
 
-Status checkGroupedRow(const EncodedGeometry &geometry, uint64_t row, const int8_t *codes, const uint16_t *scales) {
+Status checkGroupedRow(const EncodedGeometry &geometry, uint64_t row, const int8_t *codes,
+                       const uint16_t *scales) {
   const FormatInfo &info = formatInfo(geometry.format);
   for (uint64_t group = 0, first = 0; first < geometry.k; ++group, first += info.groupSize) {
     const uint64_t last = std::min<uint64_t>(first + info.groupSize, geometry.k);
@@ -64,8 +71,8 @@ Status checkGroupedRow(const EncodedGeometry &geometry, uint64_t row, const int8
       return wordError(geometry, row, "group " + std::to_string(group) + ": " + rest);
     };
     if (low < info.qmin || high > info.qmax)
-      return fail("code " + std::to_string(low < info.qmin ? low : high) + " outside [" + std::to_string(info.qmin) + "," +
-                  std::to_string(info.qmax) + "]");
+      return fail("code " + std::to_string(low < info.qmin ? low : high) + " outside [" +
+                  std::to_string(info.qmin) + "," + std::to_string(info.qmax) + "]");
     if (!isValidF16Scale(scales[group]))
       return fail("scale " + hex(scales[group], 4) + " is negative or not finite");
     if (scales[group] == 0 && (low != 0 || high != 0))
@@ -75,7 +82,8 @@ Status checkGroupedRow(const EncodedGeometry &geometry, uint64_t row, const int8
 }
 
 /// Codes [0, paddedK) of one row into its base and high bytes.
-void packGroupedRow(const EncodedGeometry &geometry, const int8_t *codes, uint8_t *base, uint8_t *high) {
+void packGroupedRow(const EncodedGeometry &geometry, const int8_t *codes, uint8_t *base,
+                    uint8_t *high) {
   const uint32_t bits = formatInfo(geometry.format).bits;
   const auto code = [&](uint64_t i) { return i < geometry.k ? uint32_t(uint8_t(codes[i])) : 0u; };
   if (bits == 8) {
@@ -102,8 +110,8 @@ void packGroupedRow(const EncodedGeometry &geometry, const int8_t *codes, uint8_
 }
 
 /// Signed codes [begin, end) of row n.
-void unpackGroupedCodes(const EncodedGeometry &geometry, const uint8_t *object, uint64_t n, uint64_t begin, uint64_t end,
-                        int8_t *codes) {
+void unpackGroupedCodes(const EncodedGeometry &geometry, const uint8_t *object, uint64_t n,
+                        uint64_t begin, uint64_t end, int8_t *codes) {
   const uint8_t *base = object + geometry.planes[0].offset + n * geometry.planes[0].rowBytes;
   const uint8_t *high = object + geometry.planes[1].offset + n * geometry.planes[1].rowBytes;
   switch (formatInfo(geometry.format).bits) {
@@ -113,11 +121,13 @@ void unpackGroupedCodes(const EncodedGeometry &geometry, const uint8_t *object, 
     break;
   case 5:
     for (uint64_t i = begin; i < end; ++i)
-      codes[i - begin] = int8_t(signExtend((base[i / 2] >> (i % 2) * 4 & 15) | (high[i / 8] >> (i % 8) & 1) << 4, 5));
+      codes[i - begin] = int8_t(
+          signExtend((base[i / 2] >> (i % 2) * 4 & 15) | (high[i / 8] >> (i % 8) & 1) << 4, 5));
     break;
   case 6:
     for (uint64_t i = begin; i < end; ++i)
-      codes[i - begin] = int8_t(signExtend((base[i / 2] >> (i % 2) * 4 & 15) | (high[i / 4] >> (i % 4) * 2 & 3) << 4, 6));
+      codes[i - begin] = int8_t(
+          signExtend((base[i / 2] >> (i % 2) * 4 & 15) | (high[i / 4] >> (i % 4) * 2 & 3) << 4, 6));
     break;
   default:
     std::copy_n(reinterpret_cast<const int8_t *>(base) + begin, end - begin, codes);
@@ -136,8 +146,8 @@ const std::array<float, 256> &e4m3fnTable() {
 }
 
 /// Represented values of elements [begin, end) of row n.
-void decodePartOfRow(const EncodedGeometry &geometry, const uint8_t *object, uint64_t n, uint64_t begin, uint64_t end,
-                     float *out) {
+void decodePartOfRow(const EncodedGeometry &geometry, const uint8_t *object, uint64_t n,
+                     uint64_t begin, uint64_t end, float *out) {
   const uint64_t count = end - begin;
   switch (geometry.format) {
   case Format::BF16: {
@@ -201,23 +211,29 @@ void decodePartOfRow(const EncodedGeometry &geometry, const uint8_t *object, uin
 
 } // namespace
 
-Status encodeRows(const EncodedGeometry &geometry, uint64_t firstRow, const DirectRows &rows, std::span<std::byte> object) {
+Status encodeRows(const EncodedGeometry &geometry, uint64_t firstRow, const DirectRows &rows,
+                  std::span<std::byte> object) {
   const uint64_t wordBytes = formatInfo(geometry.format).bits / 8;
   if (geometry.layout != Layout::ContiguousLeV1 || rows.words.size() % wordBytes != 0)
-    return spanError(geometry, "direct words given as " + std::to_string(rows.words.size()) + " bytes");
-  NINFER_ASSIGN_OR_RETURN(const uint64_t count, countRows(geometry, Layout::ContiguousLeV1, firstRow,
-                                                          rows.words.size() / wordBytes, 0, 0, object.size()));
+    return spanError(geometry,
+                     "direct words given as " + std::to_string(rows.words.size()) + " bytes");
+  NINFER_ASSIGN_OR_RETURN(const uint64_t count,
+                          countRows(geometry, Layout::ContiguousLeV1, firstRow,
+                                    rows.words.size() / wordBytes, 0, 0, object.size()));
   std::copy_n(rows.words.data(), count * geometry.planes[0].rowBytes,
               object.data() + firstRow * geometry.planes[0].rowBytes);
   return {};
 }
 
-Status encodeRows(const EncodedGeometry &geometry, uint64_t firstRow, const GroupedRows &rows, std::span<std::byte> object) {
+Status encodeRows(const EncodedGeometry &geometry, uint64_t firstRow, const GroupedRows &rows,
+                  std::span<std::byte> object) {
   const uint64_t groups = geometry.logicalGroupsPerRow();
-  NINFER_ASSIGN_OR_RETURN(const uint64_t count, countRows(geometry, Layout::RowSplitK128V1, firstRow, rows.codes.size(),
-                                                          rows.scales.size(), groups, object.size()));
+  NINFER_ASSIGN_OR_RETURN(const uint64_t count,
+                          countRows(geometry, Layout::RowSplitK128V1, firstRow, rows.codes.size(),
+                                    rows.scales.size(), groups, object.size()));
   for (uint64_t row = 0; row < count; ++row)
-    NINFER_RETURN_IF_ERROR(checkGroupedRow(geometry, firstRow + row, rows.codes.data() + row * geometry.k,
+    NINFER_RETURN_IF_ERROR(checkGroupedRow(geometry, firstRow + row,
+                                           rows.codes.data() + row * geometry.k,
                                            rows.scales.data() + row * groups));
   uint8_t *out = bytesOf(object);
   for (uint64_t row = 0; row < count; ++row) {
@@ -226,18 +242,22 @@ Status encodeRows(const EncodedGeometry &geometry, uint64_t firstRow, const Grou
                    out + geometry.planes[0].offset + n * geometry.planes[0].rowBytes,
                    out + geometry.planes[1].offset + n * geometry.planes[1].rowBytes);
     for (uint64_t group = 0; group < geometry.groupsPerRow; ++group)
-      storeLe16(out + scaleOffset(geometry, n, group), group < groups ? rows.scales[row * groups + group] : 0);
+      storeLe16(out + scaleOffset(geometry, n, group),
+                group < groups ? rows.scales[row * groups + group] : 0);
   }
   return {};
 }
 
-Status encodeRows(const EncodedGeometry &geometry, uint64_t firstRow, const RowScaledRows &rows, std::span<std::byte> object) {
-  NINFER_ASSIGN_OR_RETURN(const uint64_t count, countRows(geometry, Layout::RowScaleV1, firstRow, rows.codes.size(),
-                                                          rows.scales.size(), 1, object.size()));
+Status encodeRows(const EncodedGeometry &geometry, uint64_t firstRow, const RowScaledRows &rows,
+                  std::span<std::byte> object) {
+  NINFER_ASSIGN_OR_RETURN(const uint64_t count,
+                          countRows(geometry, Layout::RowScaleV1, firstRow, rows.codes.size(),
+                                    rows.scales.size(), 1, object.size()));
   for (uint64_t row = 0; row < count; ++row) {
     const uint16_t scale = rows.scales[row];
     if (!isValidBf16Scale(scale))
-      return wordError(geometry, firstRow + row, "scale " + hex(scale, 4) + " is negative or not finite");
+      return wordError(geometry, firstRow + row,
+                       "scale " + hex(scale, 4) + " is negative or not finite");
     for (uint64_t k = 0; k < geometry.k; ++k) {
       const uint8_t code = rows.codes[row * geometry.k + k];
       if (!isValidE4m3fnCode(code) || (scale == 0 && (code & 0x7f) != 0))
@@ -256,18 +276,23 @@ Status encodeRows(const EncodedGeometry &geometry, uint64_t firstRow, const RowS
 Status encodeRows(const EncodedGeometry &geometry, uint64_t firstRow, const BlockScaledRows &rows,
                   std::span<std::byte> object) {
   NINFER_ASSIGN_OR_RETURN(const uint64_t count,
-                          countRows(geometry, Layout::BlockScaleK16M128x4V1, firstRow, rows.codes.size(),
-                                    rows.scales.size(), geometry.groupsPerRow, object.size()));
+                          countRows(geometry, Layout::BlockScaleK16M128x4V1, firstRow,
+                                    rows.codes.size(), rows.scales.size(), geometry.groupsPerRow,
+                                    object.size()));
   if (!isValidDivisor(rows.divisor))
     return spanError(geometry, "divisor " + hex(rows.divisor, 8) + " is not finite and positive");
   for (uint64_t row = 0; row < count; ++row) {
     for (uint64_t group = 0; group < geometry.groupsPerRow; ++group)
-      if (const uint8_t scale = rows.scales[row * geometry.groupsPerRow + group]; !isValidE4m3fnScale(scale))
+      if (const uint8_t scale = rows.scales[row * geometry.groupsPerRow + group];
+          !isValidE4m3fnScale(scale))
         return wordError(geometry, firstRow + row,
-                         "group " + std::to_string(group) + ": scale " + hex(scale, 2) + " is negative or not finite");
+                         "group " + std::to_string(group) + ": scale " + hex(scale, 2) +
+                             " is negative or not finite");
     for (uint64_t k = 0; k < geometry.k; ++k)
       if (const uint8_t code = rows.codes[row * geometry.k + k]; code > 15)
-        return wordError(geometry, firstRow + row, "element " + std::to_string(k) + ": code " + hex(code, 2) + " exceeds four bits");
+        return wordError(geometry, firstRow + row,
+                         "element " + std::to_string(k) + ": code " + hex(code, 2) +
+                             " exceeds four bits");
   }
   uint8_t *out = bytesOf(object);
   for (uint64_t row = 0; row < count; ++row) {
@@ -282,12 +307,13 @@ Status encodeRows(const EncodedGeometry &geometry, uint64_t firstRow, const Bloc
   return {};
 }
 
-void decodeRow(const EncodedGeometry &geometry, std::span<const std::byte> object, uint64_t n, std::span<float> out) {
+void decodeRow(const EncodedGeometry &geometry, std::span<const std::byte> object, uint64_t n,
+               std::span<float> out) {
   decodePartOfRow(geometry, bytesOf(object), n, 0, geometry.k, out.data());
 }
 
-void decodeElements(const EncodedGeometry &geometry, std::span<const std::byte> object, uint64_t begin, uint64_t end,
-                    std::span<float> out) {
+void decodeElements(const EncodedGeometry &geometry, std::span<const std::byte> object,
+                    uint64_t begin, uint64_t end, std::span<float> out) {
   float *next = out.data();
   while (begin < end) {
     const uint64_t n = begin / geometry.k, first = begin % geometry.k;
@@ -305,8 +331,8 @@ void readGroupedRow(const EncodedGeometry &geometry, std::span<const std::byte> 
     scales[group] = loadLe16(bytesOf(object) + scaleOffset(geometry, n, group));
 }
 
-void readBlockScaledRow(const EncodedGeometry &geometry, std::span<const std::byte> object, uint64_t n,
-                        std::span<uint8_t> codes, std::span<uint8_t> scales) {
+void readBlockScaledRow(const EncodedGeometry &geometry, std::span<const std::byte> object,
+                        uint64_t n, std::span<uint8_t> codes, std::span<uint8_t> scales) {
   const uint8_t *bytes = bytesOf(object);
   for (uint64_t k = 0; k < geometry.k; ++k)
     codes[k] = bytes[codeByteOffset(geometry, n, k)] >> (k % 2) * 4 & 15;

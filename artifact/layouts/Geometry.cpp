@@ -15,7 +15,8 @@ std::string shapeText(std::span<const uint64_t> shape) {
 }
 
 std::string subject(Format format, Layout layout, std::span<const uint64_t> shape) {
-  return std::string(canonicalName(format)) + " in " + std::string(canonicalName(layout)) + ", shape " + shapeText(shape);
+  return std::string(canonicalName(format)) + " in " + std::string(canonicalName(layout)) +
+         ", shape " + shapeText(shape);
 }
 
 /// Adds planes one behind the other; remembers an overflow anywhere.
@@ -24,7 +25,8 @@ public:
   explicit Planes(std::vector<PlaneInfo> &planes) : planes_(planes) {}
 
   /// A plane of rows * rowBytes bytes that starts at the next multiple of `alignment`.
-  void add(const char *name, uint64_t alignment, std::optional<uint64_t> rows, std::optional<uint64_t> rowBytes) {
+  void add(const char *name, uint64_t alignment, std::optional<uint64_t> rows,
+           std::optional<uint64_t> rowBytes) {
     const auto offset = end_ ? checkedAlignUp(*end_, alignment) : std::nullopt;
     const auto bytes = rows && rowBytes ? checkedMul(*rows, *rowBytes) : std::nullopt;
     end_ = offset && bytes ? checkedAdd(*offset, *bytes) : std::nullopt;
@@ -49,9 +51,11 @@ int EncodedGeometry::findPlane(std::string_view name) const {
   return -1;
 }
 
-Result<EncodedGeometry> encodedGeometry(Format format, Layout layout, std::span<const uint64_t> shape) {
+Result<EncodedGeometry> encodedGeometry(Format format, Layout layout,
+                                        std::span<const uint64_t> shape) {
   const auto fail = [&](const char *code, const std::string &why) {
-    const ErrorKind kind = std::string_view(code) == "NB0201" ? ErrorKind::Unsupported : ErrorKind::BadFile;
+    const ErrorKind kind =
+        std::string_view(code) == "NB0201" ? ErrorKind::Unsupported : ErrorKind::BadFile;
     return makeError(kind, code, subject(format, layout, shape) + ": " + why);
   };
   if (!isRegisteredPair(format, layout)) {
@@ -64,7 +68,8 @@ Result<EncodedGeometry> encodedGeometry(Format format, Layout layout, std::span<
       return fail("NB0202", "dimensions must be positive");
   const bool direct = layout == Layout::ContiguousLeV1;
   if (!direct && shape.size() != 2)
-    return fail("NB0202", "the layout accepts rank 2 only, got rank " + std::to_string(shape.size()));
+    return fail("NB0202",
+                "the layout accepts rank 2 only, got rank " + std::to_string(shape.size()));
 
   EncodedGeometry geometry;
   geometry.format = format;
@@ -73,7 +78,8 @@ Result<EncodedGeometry> encodedGeometry(Format format, Layout layout, std::span<
   geometry.groupSize = formatInfo(format).groupSize;
   geometry.k = shape.empty() ? 1 : shape.back();
   geometry.paddedK = geometry.k;
-  const auto rows = shape.empty() ? std::optional<uint64_t>(1) : checkedProduct(shape.first(shape.size() - 1));
+  const auto rows =
+      shape.empty() ? std::optional<uint64_t>(1) : checkedProduct(shape.first(shape.size() - 1));
   if (!rows || !checkedMul(*rows, geometry.k))
     return fail("NB0203", "element count exceeds 2^64-1");
   geometry.rows = *rows;
@@ -141,8 +147,8 @@ uint64_t scaleOffset(const EncodedGeometry &geometry, uint64_t n, uint64_t group
   }
   case Layout::BlockScaleK16M128x4V1:
     // Tiles of 128 rows x 4 groups, 512 bytes each: [n/128][group/4][n%32][n%128/32][group%4].
-    return geometry.planes[1].offset + ((n / 128) * (geometry.k / 64) + group / 4) * 512 + (n % 32) * 16 +
-           (n % 128 / 32) * 4 + group % 4;
+    return geometry.planes[1].offset + ((n / 128) * (geometry.k / 64) + group / 4) * 512 +
+           (n % 32) * 16 + (n % 128 / 32) * 4 + group % 4;
   case Layout::RowScaleV1:
     return geometry.planes[1].offset + n * 2;
   case Layout::ContiguousLeV1:
@@ -152,7 +158,8 @@ uint64_t scaleOffset(const EncodedGeometry &geometry, uint64_t n, uint64_t group
 }
 
 uint64_t codeByteOffset(const EncodedGeometry &geometry, uint64_t n, uint64_t k) {
-  return n * geometry.planes[0].rowBytes + (geometry.layout == Layout::BlockScaleK16M128x4V1 ? k / 2 : k);
+  return n * geometry.planes[0].rowBytes +
+         (geometry.layout == Layout::BlockScaleK16M128x4V1 ? k / 2 : k);
 }
 
 } // namespace ninfer

@@ -1,5 +1,6 @@
-// Golden files of the container and format tests: the file's bytes and what they must decode to. The oracle is the
-// JSON text (test/conformance/fixtures/README.md); nothing here uses code under test except the registry's names.
+// Golden files of the container and format tests: the file's bytes and what they must decode to.
+// The oracle is the JSON text (test/conformance/fixtures/README.md); nothing here uses code under
+// test except the registry's names.
 #ifndef NINFER_TEST_CONFORMANCE_FIXTUREFILE_H
 #define NINFER_TEST_CONFORMANCE_FIXTUREFILE_H
 
@@ -29,7 +30,9 @@ inline std::string readBytes(const std::string &path) {
   return out.str();
 }
 
-inline nlohmann::json readJson(const std::string &name) { return nlohmann::json::parse(readBytes(fixturePath(name))); }
+inline nlohmann::json readJson(const std::string &name) {
+  return nlohmann::json::parse(readBytes(fixturePath(name)));
+}
 
 /// "3f80bf80" with 4 digits per word -> {0x3f80, 0xbf80}.
 inline std::vector<uint32_t> hexWords(const std::string &text, size_t digits) {
@@ -75,7 +78,8 @@ inline std::vector<float> sourceValues(const nlohmann::json &object, size_t coun
   } else if (object.contains("source_bf16")) {
     for (uint32_t word : hexWords(object["source_bf16"], 4))
       values.push_back(std::bit_cast<float>(word << 16));
-  } else if (object.contains("source") && object["source"].get<std::string>().rfind("lcg_bf16(seed=", 0) == 0) {
+  } else if (object.contains("source") &&
+             object["source"].get<std::string>().rfind("lcg_bf16(seed=", 0) == 0) {
     const std::string text = object["source"];
     uint32_t state = uint32_t(std::stoul(text.substr(14)));
     const size_t power = text.find("* 2^");

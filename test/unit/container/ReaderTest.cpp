@@ -1,4 +1,5 @@
-// The reader against the golden artifact, damaged copies of it, foreign framings, and a huge sparse file.
+// The reader against the golden artifact, damaged copies of it, foreign framings, and a huge sparse
+// file.
 #include "artifact/container/Reader.h"
 #include "artifact/container/Verify.h"
 #include "support/Bytes.h"
@@ -55,7 +56,8 @@ TEST(Reader, GoldenArtifact) {
   EXPECT_EQ(directory.components.at("text").proposal->rows, 16u);
 }
 
-/// Elements of a binding as the fixture hashes them: little-endian binary32 (or int32 words) in part order.
+/// Elements of a binding as the fixture hashes them: little-endian binary32 (or int32 words) in
+/// part order.
 std::string boundBytes(const Artifact &artifact, const Binding &binding, bool raw) {
   std::string out;
   for (const RangePart &part : binding.parts) {
@@ -82,17 +84,21 @@ TEST(Reader, GoldenBindings) {
     const nlohmann::json &want = expected["bindings"][name];
     ASSERT_EQ(binding.parts.size(), want["parts"].size());
     for (size_t i = 0; i < binding.parts.size(); ++i) {
-      EXPECT_EQ(directory.objects[binding.parts[i].object].id, want["parts"][i][0].get<std::string>());
+      EXPECT_EQ(directory.objects[binding.parts[i].object].id,
+                want["parts"][i][0].get<std::string>());
       EXPECT_EQ(binding.parts[i].begin, want["parts"][i][1].get<uint64_t>());
       EXPECT_EQ(binding.parts[i].end, want["parts"][i][2].get<uint64_t>());
     }
-    EXPECT_EQ(toHex(sha256(boundBytes(*artifact, binding, want["dtype"] == "int32"))), want["logical_le_sha256"].get<std::string>());
+    EXPECT_EQ(toHex(sha256(boundBytes(*artifact, binding, want["dtype"] == "int32"))),
+              want["logical_le_sha256"].get<std::string>());
   }
   size_t auxiliaries = 0;
   for (const Use &use : directory.uses)
     for (const auto &[role, binding] : use.auxiliaries) {
       const std::string key = use.parameter + " @ " + use.input + " / " + role;
-      EXPECT_EQ(boundBytes(*artifact, binding, true), leBytes(hexWords(expected["auxiliary_values_f32"][key], 8), 4)) << key;
+      EXPECT_EQ(boundBytes(*artifact, binding, true),
+                leBytes(hexWords(expected["auxiliary_values_f32"][key], 8), 4))
+          << key;
       ++auxiliaries;
     }
   EXPECT_EQ(auxiliaries, expected["auxiliary_values_f32"].size());
@@ -117,7 +123,9 @@ protected:
     TempFolder::SetUp();
     file_ = readBytes(fixturePath("v3_single.ninfer"));
   }
-  std::string open(const std::string &bytes) { return errorOf(Artifact::open(write("damaged.ninfer", bytes))); }
+  std::string open(const std::string &bytes) {
+    return errorOf(Artifact::open(write("damaged.ninfer", bytes)));
+  }
   std::string file_;
 };
 
@@ -149,11 +157,13 @@ TEST_F(DamagedFile, HeaderLengths) {
     storeLe64(bytes.data() + 8, length);
     return open(bytes);
   };
-  for (uint64_t length : {uint64_t(0), uint64_t(file_.size() - 31), UINT64_MAX, UINT64_MAX - 31, uint64_t(1) << 63})
+  for (uint64_t length :
+       {uint64_t(0), uint64_t(file_.size() - 31), UINT64_MAX, UINT64_MAX - 31, uint64_t(1) << 63})
     EXPECT_EQ(withLength(length).substr(0, 6), "NB0103") << length;
   EXPECT_EQ(withLength(100).substr(0, 6), "NB0104") << "JSON cut short";
   const size_t end = file_.find_last_not_of(' ', 16383) + 1;
-  EXPECT_EQ(withLength(end - 32), "ok") << "white space behind the JSON is optional within the page";
+  EXPECT_EQ(withLength(end - 32), "ok")
+      << "white space behind the JSON is optional within the page";
 }
 
 TEST_F(DamagedFile, MutatedDirectoriesNeverCrash) {
@@ -181,15 +191,17 @@ TEST_F(DamagedFile, MutatedDirectoriesNeverCrash) {
     if (directory.ok())
       (void)checkAllObjects(*directory, "x.ninfer").ok();
     else
-      EXPECT_TRUE(directory.error().code == "NB0104" || directory.error().code == "NB0105") << directory.error().code;
+      EXPECT_TRUE(directory.error().code == "NB0104" || directory.error().code == "NB0105")
+          << directory.error().code;
   }
   EXPECT_GT(refused, 200u);
 }
 
 TEST_F(DamagedFile, SeveralFilesAreRefusedByName) {
-  const std::string json = R"({"components":{"text":{"config":{}}},"objects":[{"id":"r","kind":"resource",)"
-                           R"("encoding":"raw_bytes_v1","offset":0,"bytes":5000}],"bindings":{},"uses":[],)"
-                           R"("files":[{"path":null,"payload_bytes":4096},{"path":"x.part-0001","payload_bytes":904}]})";
+  const std::string json =
+      R"({"components":{"text":{"config":{}}},"objects":[{"id":"r","kind":"resource",)"
+      R"("encoding":"raw_bytes_v1","offset":0,"bytes":5000}],"bindings":{},"uses":[],)"
+      R"("files":[{"path":null,"payload_bytes":4096},{"path":"x.part-0001","payload_bytes":904}]})";
   std::string bytes("NINFER\0\x03", 8);
   bytes.resize(32);
   storeLe64(bytes.data() + 8, json.size());
@@ -212,10 +224,13 @@ TEST_F(DamagedFile, OpeningDoesNotReadThePayload) {
   // 68 GiB of payload in a sparse file; only its last row is touched.
   const uint64_t n = uint64_t(1) << 20, k = uint64_t(1) << 16;
   const uint64_t bytes = n * k + n * k / 32 * 2;
-  const std::string json = R"({"components":{"text":{"config":{}}},"objects":[{"id":"w","kind":"tensor","shape":[)" + std::to_string(n) +
-                           "," + std::to_string(k) + R"(],"format":"q8_g32_fp16","layout":"row_split_k128_v1","offset":0,"bytes":)" +
-                           std::to_string(bytes) + R"(}],"bindings":{},"uses":[],"files":[{"path":null,"payload_bytes":)" +
-                           std::to_string(bytes) + "}]}";
+  const std::string json =
+      R"({"components":{"text":{"config":{}}},"objects":[{"id":"w","kind":"tensor","shape":[)" +
+      std::to_string(n) + "," + std::to_string(k) +
+      R"(],"format":"q8_g32_fp16","layout":"row_split_k128_v1","offset":0,"bytes":)" +
+      std::to_string(bytes) +
+      R"(}],"bindings":{},"uses":[],"files":[{"path":null,"payload_bytes":)" +
+      std::to_string(bytes) + "}]}";
   std::string head("NINFER\0\x03", 8);
   head.resize(32);
   storeLe64(head.data() + 8, json.size());

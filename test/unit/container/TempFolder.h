@@ -13,7 +13,8 @@ namespace ninfer::test {
 class TempFolder : public ::testing::Test {
 protected:
   void SetUp() override {
-    std::string name = (std::filesystem::temp_directory_path() / "ninfer-container-test-XXXXXX").string();
+    std::string name =
+        (std::filesystem::temp_directory_path() / "ninfer-container-test-XXXXXX").string();
     ASSERT_NE(mkdtemp(name.data()), nullptr);
     folder_ = name;
   }
@@ -24,7 +25,8 @@ protected:
     return folder_ / name;
   }
   size_t entries() const {
-    return size_t(std::distance(std::filesystem::directory_iterator(folder_), std::filesystem::directory_iterator()));
+    return size_t(std::distance(std::filesystem::directory_iterator(folder_),
+                                std::filesystem::directory_iterator()));
   }
 
   std::filesystem::path folder_;

@@ -1,15 +1,16 @@
-// The writer: a copy of the golden artifact, order and size rules, publication, determinism, storage signature.
+// The writer: a copy of the golden artifact, order and size rules, publication, determinism,
+// storage signature.
+#include "artifact/container/Writer.h"
 #include "artifact/container/Reader.h"
 #include "artifact/container/Signature.h"
-#include "artifact/container/Writer.h"
 #include "support/Bytes.h"
 #include "support/Json.h"
 #include "test/conformance/FixtureFile.h"
 #include "test/unit/container/TempFolder.h"
 
+#include <csignal>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
-#include <csignal>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -42,7 +43,8 @@ protected:
   }
 
   static std::vector<std::byte> smallTensor() {
-    const EncodedGeometry geometry = *encodedGeometry(Format::W8G32_F16S, Layout::RowSplitK128V1, std::vector<uint64_t>{2, 40});
+    const EncodedGeometry geometry =
+        *encodedGeometry(Format::W8G32_F16S, Layout::RowSplitK128V1, std::vector<uint64_t>{2, 40});
     std::vector<std::byte> object(geometry.totalBytes);
     std::vector<int8_t> codes(80);
     for (size_t i = 0; i < codes.size(); ++i)
@@ -52,14 +54,16 @@ protected:
     return object;
   }
 
-  Result<WriteReport> writeSmall(const ArtifactPlan &plan, const std::vector<std::byte> &tensor, WriterOptions options = {}) {
+  Result<WriteReport> writeSmall(const ArtifactPlan &plan, const std::vector<std::byte> &tensor,
+                                 WriterOptions options = {}) {
     Result<ArtifactWriter> writer = ArtifactWriter::create(target_, plan, options);
     if (!writer.ok())
       return writer.takeStatus();
     NINFER_RETURN_IF_ERROR(writer->append(0, asByteSpan("hel")));
     NINFER_RETURN_IF_ERROR(writer->append(0, asByteSpan("lo")));
     NINFER_RETURN_IF_ERROR(writer->append(1, tensor));
-    EXPECT_FALSE(std::filesystem::exists(target_)) << "nothing under the final name before finish()";
+    EXPECT_FALSE(std::filesystem::exists(target_))
+        << "nothing under the final name before finish()";
     return writer->finish();
   }
 
@@ -71,8 +75,9 @@ TEST_F(WriterTest, CopyOfTheGoldenArtifactHasTheSamePayload) {
   ASSERT_TRUE(golden.ok());
   ArtifactPlan plan;
   for (const ObjectEntry &object : golden->directory().objects)
-    ASSERT_TRUE((object.isTensor ? plan.addTensor(object.id, object.shape, *object.format, *object.layout)
-                                 : plan.addResource(object.id, object.bytes))
+    ASSERT_TRUE((object.isTensor
+                     ? plan.addTensor(object.id, object.shape, *object.format, *object.layout)
+                     : plan.addResource(object.id, object.bytes))
                     .ok());
   plan.directory().components = golden->directory().components;
   plan.directory().bindings = golden->directory().bindings;
@@ -93,7 +98,8 @@ TEST_F(WriterTest, CopyOfTheGoldenArtifactHasTheSamePayload) {
   EXPECT_EQ(report->payloadSha256, sha256(golden->payload()));
   EXPECT_EQ(report->fileBytes, std::filesystem::file_size(target_));
   EXPECT_EQ(copy->directory().provenance, golden->directory().provenance);
-  EXPECT_EQ(copy->directory().components.at("text").config, golden->directory().components.at("text").config);
+  EXPECT_EQ(copy->directory().components.at("text").config,
+            golden->directory().components.at("text").config);
   EXPECT_EQ(entries(), 1u);
 }
 
@@ -106,12 +112,26 @@ TEST_F(WriterTest, HeaderAndPadding) {
   EXPECT_EQ(file.substr(32 + jsonBytes, 5), "hello");
   EXPECT_EQ(file.substr(32 + jsonBytes + 5, 251), std::string(251, '\0'));
   const std::string json = file.substr(32, jsonBytes);
-  EXPECT_EQ(json.rfind("{\"components\":{\"text\":{\"config\":{\"hidden_size\":40,\"eps\":1e-06},\"resources\":", 0), 0u) << json;
-  EXPECT_NE(json.find(R"("objects":[{"id":"resource/tokenizer.json","encoding":"raw_bytes_v1","offset":0,"bytes":5,"kind":"resource"},{"id":"text/w","shape":[2,40],"format":"q8_g32_fp16","layout":"row_split_k128_v1","offset":256,"bytes":272,"kind":"tensor"}])"), std::string::npos) << json;
-  EXPECT_NE(json.find(R"("bindings":{"text/row1":{"parts":[{"object":"text/w","range":[40,80]}]},"text/w":{"object":"text/w"}},"uses":[{"parameter":"text/w","input":"text/input","activation_policy":"A16Only"}],"metadata":{"name":"small"},"files":[{"path":null,"payload_bytes":528}]})"), std::string::npos) << json;
+  EXPECT_EQ(
+      json.rfind(
+          "{\"components\":{\"text\":{\"config\":{\"hidden_size\":40,\"eps\":1e-06},\"resources\":",
+          0),
+      0u)
+      << json;
+  EXPECT_NE(
+      json.find(
+          R"("objects":[{"id":"resource/tokenizer.json","encoding":"raw_bytes_v1","offset":0,"bytes":5,"kind":"resource"},{"id":"text/w","shape":[2,40],"format":"q8_g32_fp16","layout":"row_split_k128_v1","offset":256,"bytes":272,"kind":"tensor"}])"),
+      std::string::npos)
+      << json;
+  EXPECT_NE(
+      json.find(
+          R"("bindings":{"text/row1":{"parts":[{"object":"text/w","range":[40,80]}]},"text/w":{"object":"text/w"}},"uses":[{"parameter":"text/w","input":"text/input","activation_policy":"A16Only"}],"metadata":{"name":"small"},"files":[{"path":null,"payload_bytes":528}]})"),
+      std::string::npos)
+      << json;
 }
 
-/// The page shows this artifact's signature text and the golden file's first bytes; both are checked here.
+/// The page shows this artifact's signature text and the golden file's first bytes; both are
+/// checked here.
 TEST_F(WriterTest, DocumentedExamples) {
   const std::string page = readBytes(std::string(NINFER_SOURCE_DIR) + "/docs/container.md");
   std::istringstream lines(storageSignatureText(smallPlan().directory()));
@@ -124,7 +144,8 @@ TEST_F(WriterTest, DocumentedExamples) {
     char text[128];
     int at = std::snprintf(text, sizeof text, "    %08zx:", row * 16);
     for (size_t i = 0; i < 16; ++i)
-      at += std::snprintf(text + at, sizeof text - size_t(at), i % 2 ? "%02x" : " %02x", uint8_t(file[row * 16 + i]));
+      at += std::snprintf(text + at, sizeof text - size_t(at), i % 2 ? "%02x" : " %02x",
+                          uint8_t(file[row * 16 + i]));
     EXPECT_NE(page.find(text), std::string::npos) << text;
   }
 }
@@ -139,13 +160,16 @@ TEST_F(WriterTest, SameContentSameBytes) {
   std::vector<std::byte> other = smallTensor();
   other[1] ^= std::byte(1);
   ASSERT_TRUE(writeSmall(smallPlan(), other).ok());
-  EXPECT_NE(readBytes(target_).substr(16, 16), first.substr(16, 16)) << "another payload, another artifact id";
+  EXPECT_NE(readBytes(target_).substr(16, 16), first.substr(16, 16))
+      << "another payload, another artifact id";
 }
 
 TEST_F(WriterTest, OrderAndSizes) {
   const ArtifactPlan plan = smallPlan();
   const std::vector<std::byte> tensor = smallTensor();
-  const auto code = [](Status status) { return status.ok() ? std::string("ok") : status.error().code; };
+  const auto code = [](Status status) {
+    return status.ok() ? std::string("ok") : status.error().code;
+  };
   {
     ArtifactWriter writer = ArtifactWriter::create(target_, plan).take();
     EXPECT_EQ(code(writer.append(1, tensor)), "NB0108") << "objects come in order";
@@ -155,7 +179,10 @@ TEST_F(WriterTest, OrderAndSizes) {
     EXPECT_EQ(code(writer.append(7, tensor)), "NB0108");
     Result<WriteReport> report = writer.finish();
     ASSERT_FALSE(report.ok());
-    EXPECT_NE(report.error().message.find("object 'resource/tokenizer.json' (1 of 2) has 4 of 5 bytes"), std::string::npos) << report.error().message;
+    EXPECT_NE(
+        report.error().message.find("object 'resource/tokenizer.json' (1 of 2) has 4 of 5 bytes"),
+        std::string::npos)
+        << report.error().message;
   }
   EXPECT_EQ(entries(), 0u);
 }
@@ -166,7 +193,10 @@ TEST_F(WriterTest, IllegalContentIsNotPublished) {
   Result<WriteReport> report = writeSmall(smallPlan(), tensor);
   ASSERT_FALSE(report.ok());
   EXPECT_EQ(report.error().code, "NB0109");
-  EXPECT_NE(report.error().message.find("object 'text/w', row 0, group 0, lane 3: code 0x80 (-128)"), std::string::npos) << report.error().message;
+  EXPECT_NE(
+      report.error().message.find("object 'text/w', row 0, group 0, lane 3: code 0x80 (-128)"),
+      std::string::npos)
+      << report.error().message;
   EXPECT_EQ(entries(), 0u);
   write("out.ninfer", "precious");
   WriterOptions refuse;
@@ -183,7 +213,8 @@ TEST_F(WriterTest, IllegalPlansAreRefusedBeforeWriting) {
   EXPECT_EQ(code(ArtifactPlan()), "NB0105");
   ArtifactPlan plan = smallPlan();
   EXPECT_EQ(plan.addTensor("text/w", {1}, Format::BF16).error().code, "NB0107");
-  EXPECT_EQ(plan.addTensor("q", {2, 2}, Format::Q4G64_F16S, Layout::ContiguousLeV1).error().code, "NB0201");
+  EXPECT_EQ(plan.addTensor("q", {2, 2}, Format::Q4G64_F16S, Layout::ContiguousLeV1).error().code,
+            "NB0201");
   EXPECT_EQ(plan.addTensor("n", {100, 64}, Format::NVFP4).error().code, "NB0202");
   EXPECT_EQ(plan.addResource("e", 0).error().code, "NB0107");
   EXPECT_EQ(code(plan), "ok");
@@ -221,7 +252,10 @@ TEST_F(WriterTest, FullDiskIsReportedAtOnce) {
     const rlimit limit = {4096, 4096};
     setrlimit(RLIMIT_FSIZE, &limit);
     Result<ArtifactWriter> writer = ArtifactWriter::create(target_, smallPlan());
-    _exit(!writer.ok() && writer.error().code == "NB0906" && writer.error().message.find("out.ninfer") != std::string::npos ? 0 : 1);
+    _exit(!writer.ok() && writer.error().code == "NB0906" &&
+                  writer.error().message.find("out.ninfer") != std::string::npos
+              ? 0
+              : 1);
   }
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);
@@ -245,7 +279,10 @@ TEST(Signature, CoversStorageAndNothingElse) {
   EXPECT_TRUE(differs([](Directory &d) { d.objects[5].bytes += 1; }));
   EXPECT_TRUE(differs([](Directory &d) { d.bindings.begin()->second.parts[0].end -= 1; }));
   EXPECT_TRUE(differs([](Directory &d) { d.bindings.erase(d.bindings.begin()); }));
-  EXPECT_TRUE(differs([](Directory &d) { d.uses[0].policy = ActivationPolicy::AllowA4; d.uses[1].policy = {}; }));
+  EXPECT_TRUE(differs([](Directory &d) {
+    d.uses[0].policy = ActivationPolicy::AllowA4;
+    d.uses[1].policy = {};
+  }));
   EXPECT_TRUE(differs([](Directory &d) { d.components.at("text").config["hidden_size"] = 129; }));
   EXPECT_TRUE(differs([](Directory &d) { d.components.at("text").proposal->rows = 17; }));
   EXPECT_TRUE(differs([](Directory &d) { d.framing = 2; }));

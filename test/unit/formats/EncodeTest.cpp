@@ -1,4 +1,5 @@
-// The encoders: oracle against the ordered algorithm in double arithmetic, fast encoder against the oracle, errors.
+// The encoders: oracle against the ordered algorithm in double arithmetic, fast encoder against the
+// oracle, errors.
 #include "artifact/formats/Encode.h"
 #include "artifact/formats/Words.h"
 
@@ -11,7 +12,8 @@ using namespace ninfer;
 
 namespace {
 
-constexpr Format kGrouped[] = {Format::Q4G64_F16S, Format::Q5G64_F16S, Format::Q6G64_F16S, Format::W8G32_F16S};
+constexpr Format kGrouped[] = {Format::Q4G64_F16S, Format::Q5G64_F16S, Format::Q6G64_F16S,
+                               Format::W8G32_F16S};
 
 struct Encoded {
   std::string error; ///< empty: success
@@ -31,8 +33,9 @@ Encoded run(Encode encode, Format format, const std::vector<float> &row) {
   return out;
 }
 
-/// The algorithm in double arithmetic with explicit roundings to binary32; binary16 by the compiler's own type.
-/// A quotient or product rounded to 53 and then to 24 bits equals the direct rounding, as 53 >= 2 * 24 + 2.
+/// The algorithm in double arithmetic with explicit roundings to binary32; binary16 by the
+/// compiler's own type. A quotient or product rounded to 53 and then to 24 bits equals the direct
+/// rounding, as 53 >= 2 * 24 + 2.
 Encoded inDouble(Format format, const std::vector<float> &row) {
   const FormatInfo &info = formatInfo(format);
   Encoded out;
@@ -49,11 +52,13 @@ Encoded inDouble(Format format, const std::vector<float> &row) {
     const float raw = float(double(amax) / info.qmax);
     // Spacing of binary16 at `raw`; nearbyint rounds ties to even.
     const int exponent = std::max(std::ilogb(raw), -14);
-    double scale = std::ldexp(std::nearbyint(std::ldexp(double(raw), 10 - exponent)), exponent - 10);
+    double scale =
+        std::ldexp(std::nearbyint(std::ldexp(double(raw), 10 - exponent)), exponent - 10);
     if (scale == 0)
       scale = 0x1p-24;
     const float inverse = float(1.0 / scale);
-    uint32_t fraction = uint32_t(std::ldexp(scale, 24)), word = fraction; // subnormal: units of 2^-24
+    uint32_t fraction = uint32_t(std::ldexp(scale, 24)),
+             word = fraction; // subnormal: units of 2^-24
     if (scale >= 0x1p-14) {
       const int e = std::ilogb(scale);
       word = uint32_t(e + 15) << 10 | (uint32_t(std::ldexp(scale, 10 - e)) & 0x3ff);
@@ -61,7 +66,8 @@ Encoded inDouble(Format format, const std::vector<float> &row) {
     out.scales.push_back(uint16_t(word));
     for (size_t i = first; i < last; ++i) {
       const float normalized = float(double(row[i]) * double(inverse));
-      out.codes.push_back(int8_t(std::clamp(int(std::nearbyint(normalized)), info.qmin, info.qmax)));
+      out.codes.push_back(
+          int8_t(std::clamp(int(std::nearbyint(normalized)), info.qmin, info.qmax)));
     }
   }
   return out;
@@ -74,8 +80,9 @@ std::vector<std::vector<float>> rows() {
   const auto uniform = [&](int n) { return int(random() % uint32_t(n)); };
   for (size_t k : {1, 2, 31, 32, 33, 63, 64, 65, 97, 128, 130, 257}) {
     // Magnitudes from binary32 subnormals to the largest scale.
-    for (int exponent : {-149, -140, -130, -126, -60, -30, -27, -25, -24, -23, -22, -21, -20, -19, -18, -17, -16, -15, -14, -12,
-                         -8, -4, -1, 0, 1, 4, 8, 12, 15}) {
+    for (int exponent :
+         {-149, -140, -130, -126, -60, -30, -27, -25, -24, -23, -22, -21, -20, -19, -18,
+          -17,  -16,  -15,  -14,  -12, -8,  -4,  -1,  0,   1,   4,   8,   12,  15}) {
       std::vector<float> row(k);
       for (float &value : row)
         value = std::ldexp(float(normal(random)) * 0.9f, exponent);
@@ -90,7 +97,8 @@ std::vector<std::vector<float>> rows() {
           value = std::ldexp(float(uniform(4 * qmax + 1) - 2 * qmax) / 2, scale);
           if (uniform(3) == 0)
             value = std::nextafter(value, uniform(2) ? INFINITY : -INFINITY);
-          value = std::clamp(value, -std::ldexp(float(qmax), scale), std::ldexp(float(qmax), scale));
+          value =
+              std::clamp(value, -std::ldexp(float(qmax), scale), std::ldexp(float(qmax), scale));
         }
         row[0] = std::ldexp(float(qmax), scale);
         out.push_back(row);
@@ -112,11 +120,13 @@ std::vector<std::vector<float>> rows() {
   }
   // Scales at every step and tie of binary16, on both sides.
   for (uint32_t word = 1; word < 0x7c00; word += word < 0x420 ? 1 : 37) {
-    const float low = decodeF16(uint16_t(word)), next = word == 0x7bff ? 65536.0f : decodeF16(uint16_t(word + 1));
+    const float low = decodeF16(uint16_t(word)),
+                next = word == 0x7bff ? 65536.0f : decodeF16(uint16_t(word + 1));
     std::vector<float> row;
     for (int qmax : {7, 15, 31, 127})
       for (float scale : {low, std::nextafter((low + next) / 2, 0.0f), (low + next) / 2})
-        row = {scale * float(qmax), -scale * float(qmax), scale * float(qmax) / 3}, out.push_back(row);
+        row = {scale * float(qmax), -scale * float(qmax), scale * float(qmax) / 3},
+        out.push_back(row);
   }
   return out;
 }
@@ -132,7 +142,8 @@ TEST(Canonical, AgreesWithTheAlgorithmInDouble) {
       }
       const Encoded expected = inDouble(format, row);
       if (oracle != expected && ++differences < 5)
-        ADD_FAILURE() << canonicalName(format) << ", K " << row.size() << ", first value " << std::hexfloat << row[0];
+        ADD_FAILURE() << canonicalName(format) << ", K " << row.size() << ", first value "
+                      << std::hexfloat << row[0];
     }
   EXPECT_EQ(differences, 0u);
 }
@@ -141,8 +152,10 @@ TEST(Fast, EqualsTheOracle) {
   size_t encoded = 0, refused = 0;
   for (const std::vector<float> &row : rows())
     for (Format format : kGrouped) {
-      const Encoded oracle = run(encodeRowCanonical, format, row), fast = run(encodeRowFast, format, row);
-      ASSERT_EQ(oracle, fast) << canonicalName(format) << ", K " << row.size() << ", first value " << std::hexfloat << row[0];
+      const Encoded oracle = run(encodeRowCanonical, format, row),
+                    fast = run(encodeRowFast, format, row);
+      ASSERT_EQ(oracle, fast) << canonicalName(format) << ", K " << row.size() << ", first value "
+                              << std::hexfloat << row[0];
       ++(oracle.error.empty() ? encoded : refused);
     }
   EXPECT_GT(encoded, 10000u);
@@ -157,7 +170,8 @@ TEST(Fast, EqualsTheOracleOnLongRandomRows) {
     for (float &value : row)
       value = normal(random) * std::ldexp(1.0f, -int(random() % 30));
     for (Format format : kGrouped)
-      ASSERT_EQ(run(encodeRowCanonical, format, row), run(encodeRowFast, format, row)) << canonicalName(format);
+      ASSERT_EQ(run(encodeRowCanonical, format, row), run(encodeRowFast, format, row))
+          << canonicalName(format);
   }
 }
 
@@ -178,11 +192,13 @@ TEST(Canonical, RescueAndExamples) {
   const Encoded zero = run(encodeRowCanonical, Format::W8G32_F16S, {0.0f, -0.0f});
   EXPECT_EQ(zero.scales, std::vector<uint16_t>{0});
   // Halves round to even.
-  const Encoded ties = run(encodeRowCanonical, Format::Q4G64_F16S, {7.0f, 0.5f, -0.5f, 1.5f, -1.5f, 2.5f, -2.5f});
+  const Encoded ties =
+      run(encodeRowCanonical, Format::Q4G64_F16S, {7.0f, 0.5f, -0.5f, 1.5f, -1.5f, 2.5f, -2.5f});
   EXPECT_EQ(ties.scales, std::vector<uint16_t>{0x3c00});
   EXPECT_EQ(ties.codes, (std::vector<int8_t>{7, 0, 0, 2, -2, 2, -2}));
   // A subnormal scale that rounded down: codes clamp at qmin and qmax; -128 never appears.
-  const Encoded clamped = run(encodeRowCanonical, Format::W8G32_F16S, {1.4f * 127 * 0x1p-24f, -1.4f * 127 * 0x1p-24f});
+  const Encoded clamped =
+      run(encodeRowCanonical, Format::W8G32_F16S, {1.4f * 127 * 0x1p-24f, -1.4f * 127 * 0x1p-24f});
   EXPECT_EQ(clamped.scales, std::vector<uint16_t>{0x0001});
   EXPECT_EQ(clamped.codes, (std::vector<int8_t>{127, -127}));
 }
@@ -203,7 +219,8 @@ TEST(Encoders, RefuseBadSources) {
     std::vector<int8_t> codes(70);
     std::vector<uint16_t> scales(2);
     EXPECT_EQ(encode(Format::BF16, row, codes, scales).error().code, "NB0205");
-    EXPECT_EQ(encode(Format::Q4G64_F16S, row, std::span(codes).first(69), scales).error().code, "NB0205");
+    EXPECT_EQ(encode(Format::Q4G64_F16S, row, std::span(codes).first(69), scales).error().code,
+              "NB0205");
     EXPECT_EQ(encode(Format::W8G32_F16S, row, codes, scales).error().code, "NB0205");
   }
 }
@@ -217,11 +234,13 @@ TEST(Fp8Row, EdgeCases) {
   };
   using Codes = std::vector<uint8_t>;
   EXPECT_EQ(encode({0.0f, -0.0f}), std::tuple(std::string(), uint16_t(0), Codes({0, 0})));
-  EXPECT_EQ(encode({448.0f, -448.0f, -0x1p-11f, 1.0f}), std::tuple(std::string(), uint16_t(0x3f80), Codes({0x7e, 0xfe, 0x80, 0x38})));
+  EXPECT_EQ(encode({448.0f, -448.0f, -0x1p-11f, 1.0f}),
+            std::tuple(std::string(), uint16_t(0x3f80), Codes({0x7e, 0xfe, 0x80, 0x38})));
   EXPECT_EQ(std::get<0>(encode({1.0f, INFINITY})), "NB0206");
   EXPECT_EQ(std::get<0>(encode({1.0f, std::nanf("")})), "NB0206");
   EXPECT_EQ(std::get<0>(encode({448 * 0x1p-128f})), "NB0208");
-  // Scales of 2^-128 and below have an infinite reciprocal; 455 * 2^-128 is the tie that still rounds to 2^-128.
+  // Scales of 2^-128 and below have an infinite reciprocal; 455 * 2^-128 is the tie that still
+  // rounds to 2^-128.
   EXPECT_EQ(std::get<0>(encode({455 * 0x1p-128f})), "NB0208");
   EXPECT_EQ(encode({456 * 0x1p-128f}), std::tuple(std::string(), uint16_t(0x0021), Codes({0x7e})));
   EXPECT_EQ(std::get<0>(encode({std::bit_cast<float>(1u)})), "NB0208");

@@ -21,8 +21,8 @@ TEST(Registry, NamesAreClosed) {
     EXPECT_EQ(layoutFromCanonical(info.canonical), info.layout);
     EXPECT_EQ(layoutFromV3(info.v3), info.layout);
   }
-  for (const char *name : {"Q4G32_F16S", "Q6G128_F16S", "W8G64_F16S", "FP16", "I64", "INT32", "Q4", "", "bf16 ", "q4g64_f16s",
-                           "FP8_E4M3FN", "BF16_CTRL", "Q3G64_F16S"})
+  for (const char *name : {"Q4G32_F16S", "Q6G128_F16S", "W8G64_F16S", "FP16", "I64", "INT32", "Q4",
+                           "", "bf16 ", "q4g64_f16s", "FP8_E4M3FN", "BF16_CTRL", "Q3G64_F16S"})
     EXPECT_FALSE(formatFromCanonical(name)) << name;
   EXPECT_EQ(activationPolicyFromName("AllowA8"), ActivationPolicy::AllowA8);
   EXPECT_FALSE(activationPolicyFromName("AllowA16"));

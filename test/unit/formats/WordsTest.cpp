@@ -1,4 +1,5 @@
-// Decoders against the value formula of each format, rounding against a search over all words of the format.
+// Decoders against the value formula of each format, rounding against a search over all words of
+// the format.
 #include "artifact/formats/Words.h"
 
 #include <algorithm>
@@ -11,7 +12,8 @@ using namespace ninfer;
 
 namespace {
 
-/// Value of a word by the textbook formula, in double. NaN for words of the top exponent that are not finite.
+/// Value of a word by the textbook formula, in double. NaN for words of the top exponent that are
+/// not finite.
 double formula(uint32_t word, int exponentBits, int fractionBits, bool topIsSpecial) {
   const int bias = (1 << (exponentBits - 1)) - 1;
   const uint32_t fraction = word & ((1u << fractionBits) - 1);
@@ -39,7 +41,8 @@ TEST(Decode, EveryWord) {
     expectSame(decodeBf16(uint16_t(word)), formula(word, 8, 7, true), word);
   }
   for (uint32_t word = 0; word < 0x100; ++word)
-    expectSame(decodeE4m3fn(uint8_t(word)), (word & 0x7f) == 0x7f ? std::nan("") : formula(word, 4, 3, false), word);
+    expectSame(decodeE4m3fn(uint8_t(word)),
+               (word & 0x7f) == 0x7f ? std::nan("") : formula(word, 4, 3, false), word);
   for (uint32_t word = 0; word < 16; ++word)
     expectSame(decodeE2m1(uint8_t(word)), formula(word, 2, 1, false), word);
   const double e2m1[] = {0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0};
@@ -100,14 +103,17 @@ private:
 template <typename Round>
 void checkRounding(const Nearest &nearest, uint32_t beyond, Round round) {
   const auto check = [&](float value) {
-    const uint32_t expected = std::min(nearest.magnitude(std::fabs(double(value))), beyond) | nearest.sign(value);
+    const uint32_t expected =
+        std::min(nearest.magnitude(std::fabs(double(value))), beyond) | nearest.sign(value);
     ASSERT_EQ(uint32_t(round(value)), expected) << std::hexfloat << value;
   };
   // Every word, every midpoint, and the binary32 neighbours of both.
   for (uint32_t word = 0; word < nearest.words(); ++word)
-    for (const double point : {nearest.value(word), (nearest.value(word) + nearest.value(word + 1)) / 2}) {
+    for (const double point :
+         {nearest.value(word), (nearest.value(word) + nearest.value(word + 1)) / 2}) {
       const float value = float(point);
-      for (const float probe : {value, std::nextafter(value, INFINITY), std::nextafter(value, -INFINITY)})
+      for (const float probe :
+           {value, std::nextafter(value, INFINITY), std::nextafter(value, -INFINITY)})
         if (std::isfinite(probe)) {
           check(probe);
           check(-probe);
@@ -161,7 +167,8 @@ TEST(Reconstruct, Formulas) {
   EXPECT_EQ(reconstructGrouped(0x0010, 7), 6.67572021484375e-06f);
   EXPECT_EQ(reconstructGrouped(0x7bff, -127), -65504.0f * 127);
   EXPECT_EQ(reconstructRowScaled(0x3f80, 0x7e), 448.0f);
-  EXPECT_EQ(reconstructRowScaled(0x0001, 0x01), 0x1p-142f) << "the smallest product is a binary32 subnormal";
+  EXPECT_EQ(reconstructRowScaled(0x0001, 0x01), 0x1p-142f)
+      << "the smallest product is a binary32 subnormal";
   EXPECT_EQ(reconstructRowScaled(0x7f7f, 0x7e), INFINITY);
   EXPECT_EQ(reconstructBlockScaled(0x38, 7, 0x40000000), 3.0f);
 }

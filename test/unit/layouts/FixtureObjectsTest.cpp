@@ -1,4 +1,5 @@
-// Every tensor object of both golden files: geometry, words, represented values, re-encoding, encoders.
+// Every tensor object of both golden files: geometry, words, represented values, re-encoding,
+// encoders.
 #include "artifact/formats/Encode.h"
 #include "artifact/layouts/Layout.h"
 #include "support/Sha256.h"
@@ -25,21 +26,26 @@ std::vector<Case> loadCases() {
     const std::string file = readBytes(fixturePath(name + ".ninfer"));
     for (const nlohmann::json &object : json["objects"])
       if (object["kind"] == "tensor")
-        cases.push_back({name, object,
-                         file.substr(json["payload_offset"].get<size_t>() + object["offset"].get<size_t>(), object["bytes"]),
-                         json["container_version"]});
+        cases.push_back(
+            {name, object,
+             file.substr(json["payload_offset"].get<size_t>() + object["offset"].get<size_t>(),
+                         object["bytes"]),
+             json["container_version"]});
   }
   return cases;
 }
 
-std::span<const std::byte> bytesOf(const std::string &text) { return std::as_bytes(std::span(text)); }
+std::span<const std::byte> bytesOf(const std::string &text) {
+  return std::as_bytes(std::span(text));
+}
 
 EncodedGeometry geometryOf(const Case &test) {
   const std::string format = test.object["format"], layout = test.object["layout"];
   const auto f = test.version == 2 ? formatFromCanonical(format) : formatFromV3(format);
   const auto l = test.version == 2 ? layoutFromCanonical(layout) : layoutFromV3(layout);
   EXPECT_TRUE(f && l) << format << " " << layout;
-  Result<EncodedGeometry> geometry = encodedGeometry(*f, *l, test.object["shape"].get<std::vector<uint64_t>>());
+  Result<EncodedGeometry> geometry =
+      encodedGeometry(*f, *l, test.object["shape"].get<std::vector<uint64_t>>());
   EXPECT_TRUE(geometry.ok());
   return geometry.take();
 }
@@ -51,9 +57,11 @@ std::string text(const std::vector<T> &values, size_t bytes) {
   return leBytes(std::vector<uint32_t>(values.begin(), values.end()), bytes);
 }
 
-/// Compares `actual` (one word of `digits` per element) with whichever of the three forms the fixture has.
-void expectWords(const nlohmann::json &object, const std::string &key, const std::string &hashKey, const std::string &crcKey,
-                 const std::string &actual, size_t digits, size_t rows, int &compared) {
+/// Compares `actual` (one word of `digits` per element) with whichever of the three forms the
+/// fixture has.
+void expectWords(const nlohmann::json &object, const std::string &key, const std::string &hashKey,
+                 const std::string &crcKey, const std::string &actual, size_t digits, size_t rows,
+                 int &compared) {
   if (object.contains(key)) {
     EXPECT_EQ(actual, leBytes(hexWords(object[key], digits), digits / 2)) << key;
     ++compared;
@@ -65,7 +73,8 @@ void expectWords(const nlohmann::json &object, const std::string &key, const std
   if (object.contains(crcKey)) {
     const size_t rowBytes = actual.size() / rows;
     for (size_t n = 0; n < rows; ++n)
-      EXPECT_EQ(crc32(actual.substr(n * rowBytes, rowBytes)), uint32_t(std::stoul(object[crcKey][n].get<std::string>(), nullptr, 16)))
+      EXPECT_EQ(crc32(actual.substr(n * rowBytes, rowBytes)),
+                uint32_t(std::stoul(object[crcKey][n].get<std::string>(), nullptr, 16)))
           << crcKey << " row " << n;
     ++compared;
   }
@@ -82,7 +91,8 @@ void checkRepresentedValues(const Case &test) {
   const EncodedGeometry geometry = geometryOf(test);
   std::vector<float> values(geometry.rows * geometry.k);
   for (uint64_t n = 0; n < geometry.rows; ++n)
-    decodeRow(geometry, bytesOf(test.bytes), n, std::span(values).subspan(n * geometry.k, geometry.k));
+    decodeRow(geometry, bytesOf(test.bytes), n,
+              std::span(values).subspan(n * geometry.k, geometry.k));
   if (formatInfo(geometry.format).category == FormatCategory::Direct) {
     // The expected value of a direct word follows from the word itself.
     const size_t wordBytes = formatInfo(geometry.format).bits / 8;
@@ -101,8 +111,8 @@ void checkRepresentedValues(const Case &test) {
     return;
   }
   int compared = 0;
-  expectWords(test.object, "dequant_f32", "dequant_f32_le_sha256", "dequant_f32_row_crc32", leBytes(floatBits(values), 4), 8,
-              geometry.rows, compared);
+  expectWords(test.object, "dequant_f32", "dequant_f32_le_sha256", "dequant_f32_row_crc32",
+              leBytes(floatBits(values), 4), 8, geometry.rows, compared);
   EXPECT_GT(compared, 0);
 
   std::vector<float> again(values.size());
@@ -128,31 +138,37 @@ void checkWordsAndReencoding(const Case &test) {
       std::vector<uint16_t> rowScales(geometry.groupsPerRow);
       readGroupedRow(geometry, bytesOf(test.bytes), n, rowCodes, rowScales);
       codes.insert(codes.end(), rowCodes.begin(), rowCodes.begin() + long(geometry.k));
-      scales.insert(scales.end(), rowScales.begin(), rowScales.begin() + long(geometry.logicalGroupsPerRow()));
+      scales.insert(scales.end(), rowScales.begin(),
+                    rowScales.begin() + long(geometry.logicalGroupsPerRow()));
       allScales.insert(allScales.end(), rowScales.begin(), rowScales.end());
       for (uint64_t k = geometry.k; k < geometry.paddedK; ++k)
         ASSERT_EQ(rowCodes[k], 0);
     }
-    expectWords(test.object, "codes_i8", "codes_i8_sha256", "codes_i8_row_crc32", text(codes, 1), 2, geometry.rows, compared);
+    expectWords(test.object, "codes_i8", "codes_i8_sha256", "codes_i8_row_crc32", text(codes, 1), 2,
+                geometry.rows, compared);
     EXPECT_EQ(test.object["scales_per_row"], geometry.groupsPerRow);
     EXPECT_EQ(text(allScales, 2), leBytes(hexWords(test.object["scales_f16"], 4), 2));
     // The second half of the rows first: calls may come in any order.
     const uint64_t split = geometry.rows / 2, groups = geometry.logicalGroupsPerRow();
-    for (const auto &[first, count] : {std::pair(split, geometry.rows - split), std::pair(uint64_t(0), split)})
+    for (const auto &[first, count] :
+         {std::pair(split, geometry.rows - split), std::pair(uint64_t(0), split)})
       if (count) {
-        ASSERT_TRUE(encodeRows(geometry, first,
-                               GroupedRows{std::span(codes).subspan(first * geometry.k, count * geometry.k),
-                                           std::span(scales).subspan(first * groups, count * groups)},
-                               out)
-                        .ok());
+        ASSERT_TRUE(
+            encodeRows(geometry, first,
+                       GroupedRows{std::span(codes).subspan(first * geometry.k, count * geometry.k),
+                                   std::span(scales).subspan(first * groups, count * groups)},
+                       out)
+                .ok());
       }
     break;
   }
   case Layout::BlockScaleK16M128x4V1: {
-    std::vector<uint8_t> codes(geometry.rows * geometry.k), scales(geometry.rows * geometry.groupsPerRow);
+    std::vector<uint8_t> codes(geometry.rows * geometry.k),
+        scales(geometry.rows * geometry.groupsPerRow);
     for (uint64_t n = 0; n < geometry.rows; ++n)
-      readBlockScaledRow(geometry, bytesOf(test.bytes), n, std::span(codes).subspan(n * geometry.k, geometry.k),
-                         std::span(scales).subspan(n * geometry.groupsPerRow, geometry.groupsPerRow));
+      readBlockScaledRow(
+          geometry, bytesOf(test.bytes), n, std::span(codes).subspan(n * geometry.k, geometry.k),
+          std::span(scales).subspan(n * geometry.groupsPerRow, geometry.groupsPerRow));
     std::string nibbles, packed;
     for (size_t i = 0; i < codes.size(); ++i) {
       nibbles += "0123456789abcdef"[codes[i]];
@@ -168,18 +184,21 @@ void checkWordsAndReencoding(const Case &test) {
     compared += test.object.contains("codes_e2m1") || test.object.contains("codes_packed_sha256");
     EXPECT_EQ(text(scales, 1), leBytes(hexWords(test.object["scales_e4m3"], 2), 1));
     const uint32_t divisor = readDivisor(geometry, bytesOf(test.bytes));
-    EXPECT_EQ(divisor, uint32_t(std::stoul(test.object["divisor_f32"].get<std::string>(), nullptr, 16)));
+    EXPECT_EQ(divisor,
+              uint32_t(std::stoul(test.object["divisor_f32"].get<std::string>(), nullptr, 16)));
     ASSERT_TRUE(encodeRows(geometry, 0, BlockScaledRows{codes, scales, divisor}, out).ok());
     break;
   }
   case Layout::RowScaleV1: {
-    std::vector<uint8_t> codes(test.bytes.begin(), test.bytes.begin() + long(geometry.rows * geometry.k));
+    std::vector<uint8_t> codes(test.bytes.begin(),
+                               test.bytes.begin() + long(geometry.rows * geometry.k));
     std::vector<uint16_t> scales;
     for (uint64_t n = 0; n < geometry.rows; ++n) {
       const size_t at = scaleOffset(geometry, n, 0);
       scales.push_back(uint16_t(uint8_t(test.bytes[at]) | uint8_t(test.bytes[at + 1]) << 8));
     }
-    expectWords(test.object, "codes_e4m3", "codes_e4m3_sha256", "codes_e4m3_row_crc32", text(codes, 1), 2, geometry.rows, compared);
+    expectWords(test.object, "codes_e4m3", "codes_e4m3_sha256", "codes_e4m3_row_crc32",
+                text(codes, 1), 2, geometry.rows, compared);
     EXPECT_EQ(text(scales, 2), leBytes(hexWords(test.object["scales_bf16"], 4), 2));
     ASSERT_TRUE(encodeRows(geometry, 0, RowScaledRows{codes, scales}, out).ok());
     break;
@@ -204,15 +223,20 @@ void checkSourceEncoder(const Case &test, int &objects) {
       std::vector<uint8_t> codes(geometry.k);
       std::vector<uint16_t> scale(1);
       ASSERT_TRUE(encodeFp8Row(row, codes, scale[0]).ok());
-      ASSERT_TRUE(encodeRows(geometry, n, RowScaledRows{codes, scale}, std::as_writable_bytes(std::span(encoded))).ok());
+      ASSERT_TRUE(encodeRows(geometry, n, RowScaledRows{codes, scale},
+                             std::as_writable_bytes(std::span(encoded)))
+                      .ok());
       encodedFast = encoded;
       continue;
     }
-    for (const auto &[encode, out] : {std::pair(&encodeRowCanonical, &encoded), std::pair(&encodeRowFast, &encodedFast)}) {
+    for (const auto &[encode, out] :
+         {std::pair(&encodeRowCanonical, &encoded), std::pair(&encodeRowFast, &encodedFast)}) {
       std::vector<int8_t> codes(geometry.k);
       std::vector<uint16_t> scales(geometry.logicalGroupsPerRow());
       ASSERT_TRUE(encode(geometry.format, row, codes, scales).ok());
-      ASSERT_TRUE(encodeRows(geometry, n, GroupedRows{codes, scales}, std::as_writable_bytes(std::span(*out))).ok());
+      ASSERT_TRUE(encodeRows(geometry, n, GroupedRows{codes, scales},
+                             std::as_writable_bytes(std::span(*out)))
+                      .ok());
     }
   }
   EXPECT_EQ(encoded, test.bytes);
@@ -222,7 +246,9 @@ void checkSourceEncoder(const Case &test, int &objects) {
 template <typename Check>
 void forEachObject(Check check) {
   for (const Case &test : loadCases()) {
-    SCOPED_TRACE(test.file + ": " + (test.object.contains("name") ? test.object["name"] : test.object["id"]).get<std::string>());
+    SCOPED_TRACE(test.file + ": " +
+                 (test.object.contains("name") ? test.object["name"] : test.object["id"])
+                     .get<std::string>());
     check(test);
   }
 }

@@ -1,4 +1,5 @@
-// Offset arithmetic: published sizes, the packing example, bijection and bounds of offsets, refusals.
+// Offset arithmetic: published sizes, the packing example, bijection and bounds of offsets,
+// refusals.
 #include "artifact/layouts/Layout.h"
 
 #include <gtest/gtest.h>
@@ -29,9 +30,36 @@ TEST(RowSplit, PublishedSizes) {
       {{5, 129}, F::W8G32_F16S, 256, 8, 1280, 1280, 0, 1280, 80, 1360},
       {{1152, 4304}, F::Q5G64_F16S, 4352, 68, 2506752, 2506752, 626688, 3133440, 156672, 3290112},
       {{7168, 5120}, F::Q4G64_F16S, 5120, 80, 18350080, 18350080, 0, 18350080, 1146880, 19496960},
-      {{7168, 5120}, F::Q5G64_F16S, 5120, 80, 18350080, 18350080, 4587520, 22937600, 1146880, 24084480},
-      {{248320, 5120}, F::Q6G64_F16S, 5120, 80, 635699200, 635699200, 317849600, 953548800, 39731200, 993280000},
-      {{248320, 2048}, F::W8G32_F16S, 2048, 64, 508559360, 508559360, 0, 508559360, 31784960, 540344320},
+      {{7168, 5120},
+       F::Q5G64_F16S,
+       5120,
+       80,
+       18350080,
+       18350080,
+       4587520,
+       22937600,
+       1146880,
+       24084480},
+      {{248320, 5120},
+       F::Q6G64_F16S,
+       5120,
+       80,
+       635699200,
+       635699200,
+       317849600,
+       953548800,
+       39731200,
+       993280000},
+      {{248320, 2048},
+       F::W8G32_F16S,
+       2048,
+       64,
+       508559360,
+       508559360,
+       0,
+       508559360,
+       31784960,
+       540344320},
   };
   for (const Published &row : table) {
     const EncodedGeometry geometry = make(row.format, row.shape);
@@ -56,7 +84,8 @@ TEST(BlockScale, PublishedSizesAndOffsets) {
   EXPECT_EQ(make(Format::NVFP4, {256, 128}).totalBytes, 18436u);
   EXPECT_EQ(make(Format::NVFP4, {14336, 5120}).totalBytes, 41287684u);
   EXPECT_EQ(make(Format::NVFP4, {34816, 5120}).totalBytes, 100270084u);
-  const EncodedGeometry small = make(Format::NVFP4, {128, 64}), wide = make(Format::NVFP4, {256, 128});
+  const EncodedGeometry small = make(Format::NVFP4, {128, 64}),
+                        wide = make(Format::NVFP4, {256, 128});
   EXPECT_EQ(scaleOffset(small, 33, 2) - small.planes[1].offset, 22u);
   EXPECT_EQ(scaleOffset(small, 127, 3) - small.planes[1].offset, 511u);
   EXPECT_EQ(scaleOffset(wide, 5, 4) - wide.planes[1].offset, 592u);
@@ -96,19 +125,23 @@ TEST(RowSplit, PackingExample) {
     const std::vector<uint16_t> scales = {0x3c00};
     ASSERT_TRUE(encodeRows(geometry, 0, GroupedRows{example.codes, scales}, object).ok());
     for (size_t i = 0; i < example.base.size(); ++i)
-      EXPECT_EQ(uint8_t(object[i]), example.base[i]) << canonicalName(example.format) << " base " << i;
+      EXPECT_EQ(uint8_t(object[i]), example.base[i])
+          << canonicalName(example.format) << " base " << i;
     for (size_t i = 0; i < example.high.size(); ++i)
-      EXPECT_EQ(uint8_t(object[geometry.planes[1].offset + i]), example.high[i]) << canonicalName(example.format) << " high " << i;
+      EXPECT_EQ(uint8_t(object[geometry.planes[1].offset + i]), example.high[i])
+          << canonicalName(example.format) << " high " << i;
     EXPECT_EQ(uint8_t(object[scaleOffset(geometry, 0, 0)]), 0x00);
     EXPECT_EQ(uint8_t(object[scaleOffset(geometry, 0, 0) + 1]), 0x3c);
   }
 }
 
-/// Every word offset lies inside its plane, and distinct coordinates own distinct bytes (or bits of bytes).
+/// Every word offset lies inside its plane, and distinct coordinates own distinct bytes (or bits of
+/// bytes).
 TEST(Offsets, AreBijectiveAndInBounds) {
   const std::pair<Format, std::vector<uint64_t>> cases[] = {
-      {Format::Q4G64_F16S, {5, 200}}, {Format::Q5G64_F16S, {3, 130}},    {Format::Q6G64_F16S, {4, 65}},
-      {Format::W8G32_F16S, {3, 129}}, {Format::NVFP4, {256, 192}}, {Format::FP8_E4M3FN_ROW_BF16S, {7, 33}}};
+      {Format::Q4G64_F16S, {5, 200}}, {Format::Q5G64_F16S, {3, 130}},
+      {Format::Q6G64_F16S, {4, 65}},  {Format::W8G32_F16S, {3, 129}},
+      {Format::NVFP4, {256, 192}},    {Format::FP8_E4M3FN_ROW_BF16S, {7, 33}}};
   for (const auto &[format, shape] : cases) {
     SCOPED_TRACE(canonicalName(format));
     const EncodedGeometry geometry = make(format, shape);
@@ -121,13 +154,16 @@ TEST(Offsets, AreBijectiveAndInBounds) {
     };
     for (uint64_t n = 0; n < geometry.rows; ++n) {
       for (uint64_t k = 0; k < geometry.paddedK; ++k) {
-        const uint64_t byte = grouped ? baseByteOffset(geometry, n, k) : codeByteOffset(geometry, n, k);
+        const uint64_t byte =
+            grouped ? baseByteOffset(geometry, n, k) : codeByteOffset(geometry, n, k);
         inside(geometry.planes[0], byte);
-        EXPECT_TRUE(baseBits.insert(byte * 8 + (bits == 8 ? 0 : k % 2 * 4)).second) << n << "," << k;
+        EXPECT_TRUE(baseBits.insert(byte * 8 + (bits == 8 ? 0 : k % 2 * 4)).second)
+            << n << "," << k;
         if (grouped && (bits == 5 || bits == 6)) {
           const uint64_t high = highByteOffset(geometry, n, k);
           inside(geometry.planes[1], high);
-          EXPECT_TRUE(highBits.insert(high * 8 + (bits == 5 ? k % 8 : k % 4 * 2)).second) << n << "," << k;
+          EXPECT_TRUE(highBits.insert(high * 8 + (bits == 5 ? k % 8 : k % 4 * 2)).second)
+              << n << "," << k;
         }
       }
       const uint64_t groups = geometry.groupsPerRow ? geometry.groupsPerRow : 1;
@@ -138,7 +174,8 @@ TEST(Offsets, AreBijectiveAndInBounds) {
       }
     }
     for (size_t i = 0; i + 1 < geometry.planes.size(); ++i)
-      EXPECT_LE(geometry.planes[i].offset + geometry.planes[i].bytes, geometry.planes[i + 1].offset);
+      EXPECT_LE(geometry.planes[i].offset + geometry.planes[i].bytes,
+                geometry.planes[i + 1].offset);
     EXPECT_EQ(geometry.planes.back().offset + geometry.planes.back().bytes, geometry.totalBytes);
   }
 }
@@ -157,19 +194,24 @@ TEST(Geometry, Refusals) {
   EXPECT_EQ(code(Format::NVFP4, Layout::BlockScaleK16M128x4V1, {64, 64}), "NB0202");
   EXPECT_EQ(code(Format::NVFP4, Layout::BlockScaleK16M128x4V1, {128, 32}), "NB0202");
   EXPECT_EQ(code(Format::FP8_E4M3FN_ROW_BF16S, Layout::RowScaleV1, {4}), "NB0202");
-  EXPECT_EQ(code(Format::BF16, Layout::ContiguousLeV1, {uint64_t(1) << 32, uint64_t(1) << 32}), "NB0203");
+  EXPECT_EQ(code(Format::BF16, Layout::ContiguousLeV1, {uint64_t(1) << 32, uint64_t(1) << 32}),
+            "NB0203");
   EXPECT_EQ(code(Format::FP32, Layout::ContiguousLeV1, {kBig}), "NB0203");
   EXPECT_EQ(code(Format::Q4G64_F16S, Layout::RowSplitK128V1, {1, kBig}), "NB0203");
-  EXPECT_EQ(code(Format::W8G32_F16S, Layout::RowSplitK128V1, {(uint64_t(1) << 57) - 1, 128}), "NB0203");
-  EXPECT_EQ(code(Format::FP8_E4M3FN_ROW_BF16S, Layout::RowScaleV1, {uint64_t(1) << 63, 2}), "NB0203");
-  Result<EncodedGeometry> pair = encodedGeometry(Format::BF16, Layout::RowScaleV1, std::vector<uint64_t>{2, 2});
+  EXPECT_EQ(code(Format::W8G32_F16S, Layout::RowSplitK128V1, {(uint64_t(1) << 57) - 1, 128}),
+            "NB0203");
+  EXPECT_EQ(code(Format::FP8_E4M3FN_ROW_BF16S, Layout::RowScaleV1, {uint64_t(1) << 63, 2}),
+            "NB0203");
+  Result<EncodedGeometry> pair =
+      encodedGeometry(Format::BF16, Layout::RowScaleV1, std::vector<uint64_t>{2, 2});
   ASSERT_FALSE(pair.ok());
   ASSERT_EQ(pair.error().help.size(), 1u);
   EXPECT_NE(pair.error().help[0].find("Q4G64_F16S/row-split-k128-v1"), std::string::npos);
 }
 
 TEST(EncodeRows, RefusesIllegalWordsAndLeavesTheObjectUnchanged) {
-  const EncodedGeometry w8 = make(Format::W8G32_F16S, {2, 40}), q4 = make(Format::Q4G64_F16S, {1, 70});
+  const EncodedGeometry w8 = make(Format::W8G32_F16S, {2, 40}),
+                        q4 = make(Format::Q4G64_F16S, {1, 70});
   std::vector<std::byte> object(w8.totalBytes), small(q4.totalBytes);
   std::vector<int8_t> codes(80, 1);
   std::vector<uint16_t> scales(4, 0x3c00);
@@ -195,8 +237,10 @@ TEST(EncodeRows, RefusesIllegalWordsAndLeavesTheObjectUnchanged) {
   q4Codes[66] = -8;
   EXPECT_TRUE(encodeRows(q4, 0, GroupedRows{q4Codes, two}, small).ok());
   EXPECT_EQ(encodeRows(q4, 1, GroupedRows{q4Codes, two}, small).error().code, "NB0205");
-  EXPECT_EQ(encodeRows(q4, 0, GroupedRows{std::span(q4Codes).first(69), two}, small).error().code, "NB0205");
-  EXPECT_EQ(encodeRows(q4, 0, GroupedRows{q4Codes, std::span(two).first(1)}, small).error().code, "NB0205");
+  EXPECT_EQ(encodeRows(q4, 0, GroupedRows{std::span(q4Codes).first(69), two}, small).error().code,
+            "NB0205");
+  EXPECT_EQ(encodeRows(q4, 0, GroupedRows{q4Codes, std::span(two).first(1)}, small).error().code,
+            "NB0205");
   EXPECT_EQ(encodeRows(q4, 0, GroupedRows{q4Codes, two}, object).error().code, "NB0205");
   EXPECT_EQ(encodeRows(q4, 0, RowScaledRows{}, small).error().code, "NB0205");
 

@@ -1,6 +1,7 @@
-// Mapping, and publication of files: nothing appears under the final name unless publish() succeeded.
-#include "support/Bytes.h"
+// Mapping, and publication of files: nothing appears under the final name unless publish()
+// succeeded.
 #include "support/File.h"
+#include "support/Bytes.h"
 
 #include <cstring>
 #include <fcntl.h>
@@ -26,7 +27,9 @@ protected:
   }
   void TearDown() override { fs::remove_all(folder_); }
 
-  size_t entries() const { return size_t(std::distance(fs::directory_iterator(folder_), fs::directory_iterator())); }
+  size_t entries() const {
+    return size_t(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()));
+  }
   std::string content() const { return *readFile(target_); }
 
   fs::path folder_, target_;
@@ -49,7 +52,8 @@ TEST_F(FileTest, RefusesWhatIsNotARegularFile) {
   EXPECT_EQ(MappedFile::open(folder_).error().code, "NB0901");
   EXPECT_EQ(MappedFile::open(folder_ / "missing").error().code, "NB0901");
   ASSERT_EQ(mkfifo((folder_ / "pipe").c_str(), 0600), 0);
-  EXPECT_EQ(MappedFile::open(folder_ / "pipe").error().code, "NB0901") << "must not wait for a writer";
+  EXPECT_EQ(MappedFile::open(folder_ / "pipe").error().code, "NB0901")
+      << "must not wait for a writer";
   EXPECT_EQ(AtomicFile::create(folder_ / "pipe").error().code, "NB0904");
   EXPECT_EQ(AtomicFile::create(folder_).error().code, "NB0904");
   EXPECT_EQ(AtomicFile::create(folder_ / "no" / "such.bin").error().code, "NB0906");
@@ -149,7 +153,8 @@ INSTANTIATE_TEST_SUITE_P(Naming, AtomicFileTest, ::testing::Bool(),
                          [](const auto &info) { return info.param ? "Unnamed" : "Named"; });
 
 TEST_F(FileTest, StaleTemporariesAreRemovedLiveOnesKept) {
-  const fs::path stale = folder_ / ".out.bin.ninfer-tmp-abcdef", live = folder_ / ".out.bin.ninfer-tmp-123456",
+  const fs::path stale = folder_ / ".out.bin.ninfer-tmp-abcdef",
+                 live = folder_ / ".out.bin.ninfer-tmp-123456",
                  foreign = folder_ / ".out.bin.ninfer-tmp-abcdefg";
   for (const fs::path &path : {stale, live, foreign})
     std::ofstream(path) << "x";

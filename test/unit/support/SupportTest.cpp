@@ -39,8 +39,10 @@ TEST(Bytes, LittleEndianAtAnyAlignment) {
 }
 
 TEST(Sha256, KnownDigests) {
-  EXPECT_EQ(toHex(sha256(std::string_view(""))), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
-  EXPECT_EQ(toHex(sha256(std::string_view("abc"))), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+  EXPECT_EQ(toHex(sha256(std::string_view(""))),
+            "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+  EXPECT_EQ(toHex(sha256(std::string_view("abc"))),
+            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
   Sha256 parts;
   parts.update(std::string_view("a")).update(std::string_view("bc"));
   EXPECT_EQ(parts.finish(), sha256(std::string_view("abc")));
@@ -49,8 +51,9 @@ TEST(Sha256, KnownDigests) {
 TEST(Utf8, ValidAndInvalid) {
   EXPECT_TRUE(isValidUtf8(""));
   EXPECT_TRUE(isValidUtf8("A\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\xf4\x8f\xbf\xbf"));
-  for (const char *bad : {"\x80", "\xc0\x80", "\xc1\xbf", "\xe0\x9f\xbf", "\xed\xa0\x80", "\xf0\x8f\xbf\xbf", "\xf4\x90\x80\x80",
-                          "\xf5\x80\x80\x80", "\xff", "\xc3", "\xe2\x82", "\xf0\x9f\x98", "\xc3\x41"})
+  for (const char *bad : {"\x80", "\xc0\x80", "\xc1\xbf", "\xe0\x9f\xbf", "\xed\xa0\x80",
+                          "\xf0\x8f\xbf\xbf", "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xff",
+                          "\xc3", "\xe2\x82", "\xf0\x9f\x98", "\xc3\x41"})
     EXPECT_EQ(findInvalidUtf8(std::string("ok") + bad), 2u) << bad;
   std::string text;
   for (char32_t c : {U'\0', U'A', U'\u07ff', U'\u0800', U'\uffff', U'\U00010000', U'\U0010ffff'}) {
@@ -69,7 +72,12 @@ TEST(Utf8, StreamingAndReplacement) {
   EXPECT_EQ(completeUtf8Prefix("ab\xff"), 3u) << "more bytes cannot repair it";
   EXPECT_EQ(completeUtf8Prefix("\xc3"), 0u);
   EXPECT_EQ(completeUtf8Prefix(""), 0u);
-  EXPECT_EQ(replaceInvalidUtf8("a\xff" "b\xe2\x82" "c\xed\xa0\x80"), "a\xef\xbf\xbd" "b\xef\xbf\xbd" "c\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd");
+  EXPECT_EQ(replaceInvalidUtf8("a\xff"
+                               "b\xe2\x82"
+                               "c\xed\xa0\x80"),
+            "a\xef\xbf\xbd"
+            "b\xef\xbf\xbd"
+            "c\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd");
 }
 
 std::string jsonMessage(std::string_view text) {
@@ -78,7 +86,8 @@ std::string jsonMessage(std::string_view text) {
 }
 
 TEST(StrictJson, Accepts) {
-  Result<Json> value = parseStrictJson(" {\"b\":[1,-2,1.5e3,true,null,\"\\u00e9\"],\"a\":{}}\n\t", "f");
+  Result<Json> value =
+      parseStrictJson(" {\"b\":[1,-2,1.5e3,true,null,\"\\u00e9\"],\"a\":{}}\n\t", "f");
   ASSERT_TRUE(value.ok());
   EXPECT_EQ(value->begin().key(), "b") << "member order is kept";
   EXPECT_EQ((*value)["b"][5], "\xc3\xa9");
@@ -88,14 +97,36 @@ TEST(StrictJson, Accepts) {
 
 TEST(StrictJson, Refuses) {
   EXPECT_EQ(jsonMessage("{\"a\":1,\"a\":2}"), "f.json: invalid JSON: duplicate member 'a'");
-  EXPECT_EQ(jsonMessage("[{\"x\":{\"a\":1,\"\\u0061\":2}}]"), "f.json: invalid JSON: duplicate member 'a'");
+  EXPECT_EQ(jsonMessage("[{\"x\":{\"a\":1,\"\\u0061\":2}}]"),
+            "f.json: invalid JSON: duplicate member 'a'");
   EXPECT_EQ(jsonMessage("\xef\xbb\xbf{}"), "f.json: invalid JSON: starts with a byte order mark");
   EXPECT_EQ(jsonMessage("[\n\"\xff\"]"), "f.json: invalid JSON at line 2, column 2: invalid UTF-8");
-  for (const char *bad : {"", " ", "{} x", "{}{}", "[NaN]", "[Infinity]", "[-Infinity]", "[1e999]", "[01]", "[1.]", "[+1]", "['a']", "[1,]",
-                          "{\"a\":1,}", "// c\n1", "[\"\\ud800\"]", "[\"\\udc00\\ud800\"]", "[\"\t\"]", "{\"a\"}", "{a:1}", "nul", "[\"a]"})
+  for (const char *bad : {"",
+                          " ",
+                          "{} x",
+                          "{}{}",
+                          "[NaN]",
+                          "[Infinity]",
+                          "[-Infinity]",
+                          "[1e999]",
+                          "[01]",
+                          "[1.]",
+                          "[+1]",
+                          "['a']",
+                          "[1,]",
+                          "{\"a\":1,}",
+                          "// c\n1",
+                          "[\"\\ud800\"]",
+                          "[\"\\udc00\\ud800\"]",
+                          "[\"\t\"]",
+                          "{\"a\"}",
+                          "{a:1}",
+                          "nul",
+                          "[\"a]"})
     EXPECT_NE(jsonMessage(bad), "ok") << bad;
   EXPECT_EQ(jsonMessage("{\"a\" 1}").substr(0, 44), "f.json: invalid JSON at line 1, column 6: sy");
-  EXPECT_NE(jsonMessage(std::string(600, '[') + std::string(600, ']')).find("deeper than 512"), std::string::npos);
+  EXPECT_NE(jsonMessage(std::string(600, '[') + std::string(600, ']')).find("deeper than 512"),
+            std::string::npos);
   EXPECT_EQ(jsonMessage(std::string(512, '[') + std::string(512, ']')), "ok");
   EXPECT_NE(jsonMessage(std::string(1000000, '[')), "ok");
 }
@@ -111,12 +142,16 @@ TEST(StrictJson, ManyMembersAreLinear) {
 }
 
 TEST(JsonFields, PlainIntegersOnly) {
-  const auto read = [](std::string_view text) { return jsonUnsigned(*parseStrictJson(text, "f"), 1, UINT64_MAX, "n").ok(); };
+  const auto read = [](std::string_view text) {
+    return jsonUnsigned(*parseStrictJson(text, "f"), 1, UINT64_MAX, "n").ok();
+  };
   EXPECT_TRUE(read("1"));
   EXPECT_TRUE(read("18446744073709551615"));
-  for (const char *bad : {"0", "-1", "1.0", "1e2", "true", "\"1\"", "null", "18446744073709551616", "[1]", "-0"})
+  for (const char *bad :
+       {"0", "-1", "1.0", "1e2", "true", "\"1\"", "null", "18446744073709551616", "[1]", "-0"})
     EXPECT_FALSE(read(bad)) << bad;
-  EXPECT_EQ(jsonUnsigned(Json(64.0), 1, 9, "x: shape[0]").error().message, "x: shape[0]: expected integer in [1,9], got 64.0");
+  EXPECT_EQ(jsonUnsigned(Json(64.0), 1, 9, "x: shape[0]").error().message,
+            "x: shape[0]: expected integer in [1,9], got 64.0");
   EXPECT_EQ(*jsonInteger(Json(-5), -5, 5, "n"), -5);
   EXPECT_FALSE(jsonInteger(Json(-6), -5, 5, "n").ok());
   EXPECT_FALSE(jsonInteger(Json(UINT64_MAX), INT64_MIN, INT64_MAX, "n").ok());
@@ -126,8 +161,10 @@ TEST(JsonFields, PlainIntegersOnly) {
   EXPECT_FALSE(jsonIdentifier(Json(""), "n").ok());
   EXPECT_FALSE(jsonIdentifier(Json(std::string("a\0b", 3)), "n").ok());
   EXPECT_TRUE(jsonMembers(Json{{"a", 1}, {"b", 2}}, {"a"}, {"b"}, "o").ok());
-  EXPECT_EQ(jsonMembers(Json{{"b", 2}}, {"a"}, {"b"}, "o").error().message, "o: missing member 'a'");
-  EXPECT_EQ(jsonMembers(Json{{"a", 1}, {"c", 2}}, {"a"}, {"b"}, "o").error().message, "o: unknown member 'c'");
+  EXPECT_EQ(jsonMembers(Json{{"b", 2}}, {"a"}, {"b"}, "o").error().message,
+            "o: missing member 'a'");
+  EXPECT_EQ(jsonMembers(Json{{"a", 1}, {"c", 2}}, {"a"}, {"b"}, "o").error().message,
+            "o: unknown member 'c'");
   EXPECT_FALSE(jsonMembers(Json::array(), {}, {}, "o").ok());
 }
 
