@@ -1,5 +1,6 @@
-// Kernels of a module -> one shared object. MLIR work is done here, one kernel after the other; LLVM work on
-// units with a context each may run on several threads, and its results are taken in kernel order.
+// Kernels of a module -> one shared object. MLIR work is done here, one kernel after the other;
+// LLVM work on units with a context each may run on several threads, and its results are taken in
+// kernel order.
 #include "codegen/cpu/CpuCodegen.h"
 
 #include "codegen/cpu/ElfLink.h"
@@ -62,8 +63,9 @@ Status ofKernel(const std::string &name, const CpuCodegenOptions &options, Statu
   Error error = status.takeError();
   error.message = "kernel " + name + ": " + error.message;
   if (error.code == "NB0483")
-    error.help.push_back(options.dumpDir.empty() ? "build again with a dump directory to keep the code of the kernel"
-                                                 : "the code of the kernel is in " + options.dumpDir);
+    error.help.push_back(options.dumpDir.empty()
+                             ? "build again with a dump directory to keep the code of the kernel"
+                             : "the code of the kernel is in " + options.dumpDir);
   return error;
 }
 
@@ -77,7 +79,8 @@ Status prepare(KernelOp kernel, const CpuCodegenOptions &options, Job &job) {
     return success();
   });
   auto failed = [&messages](const char *code, const char *what) {
-    ErrorKind kind = std::string_view(code) == "NB0482" ? ErrorKind::Unsupported : ErrorKind::Failed;
+    ErrorKind kind =
+        std::string_view(code) == "NB0482" ? ErrorKind::Unsupported : ErrorKind::Failed;
     return makeError(kind, code, messages.empty() ? what : messages);
   };
 
@@ -89,7 +92,8 @@ Status prepare(KernelOp kernel, const CpuCodegenOptions &options, Job &job) {
   if (mlir::failed(lowered))
     return failed("NB0482", "not implemented");
   job.kernel.scratchBytes = lowered->scratchBytes;
-  NINFER_RETURN_IF_ERROR(dump(options, job.kernel.symbol + ".mlir", text + printed(*lowered->module)));
+  NINFER_RETURN_IF_ERROR(
+      dump(options, job.kernel.symbol + ".mlir", text + printed(*lowered->module)));
   if (mlir::failed(cpu::lowerToLlvmDialect(*lowered->module)))
     return failed("NB0483", "lowering to the llvm dialect failed");
   job.unit.module = cpu::translateToLlvm(*lowered->module, *job.unit.context, job.kernel.symbol);
@@ -101,8 +105,8 @@ Status prepare(KernelOp kernel, const CpuCodegenOptions &options, Job &job) {
 }
 
 /// LLVM IR -> object, or the object of an earlier build.
-Status finish(Job &job, const CpuTarget &target, const CpuCodegenOptions &options, std::string_view bitcode,
-              const std::string &bitcodeDigest) {
+Status finish(Job &job, const CpuTarget &target, const CpuCodegenOptions &options,
+              std::string_view bitcode, const std::string &bitcodeDigest) {
   cpu::ObjectCache cache(options.cacheDir);
   std::string key = cpu::ObjectCache::key(job.ir, target, bitcodeDigest);
   if (options.dumpDir.empty()) // dumps want the optimised code
@@ -112,8 +116,9 @@ Status finish(Job &job, const CpuTarget &target, const CpuCodegenOptions &option
       return {};
     }
   std::string optimised;
-  Result<std::vector<char>> object = cpu::compileModule(job.unit, target, bitcode, {job.kernel.symbol},
-                                                        options.dumpDir.empty() ? nullptr : &optimised);
+  Result<std::vector<char>> object =
+      cpu::compileModule(job.unit, target, bitcode, {job.kernel.symbol},
+                         options.dumpDir.empty() ? nullptr : &optimised);
   if (!optimised.empty())
     NINFER_RETURN_IF_ERROR(dump(options, job.kernel.symbol + ".opt.ll", optimised));
   if (!object.ok())
@@ -152,7 +157,8 @@ void finishAll(std::vector<Job> &jobs, const CpuTarget &target, const CpuCodegen
 
 } // namespace
 
-Result<CpuObject> compileKernels(ModuleOp module, const CpuTarget &target, const CpuCodegenOptions &options) {
+Result<CpuObject> compileKernels(ModuleOp module, const CpuTarget &target,
+                                 const CpuCodegenOptions &options) {
   cpu::loadLoweringDialects(*module.getContext());
   std::string_view bitcode = microKernelBitcode(target.level);
   Sha256Digest digest = sha256(bitcode);
@@ -160,11 +166,13 @@ Result<CpuObject> compileKernels(ModuleOp module, const CpuTarget &target, const
   std::vector<Job> jobs;
   for (KernelOp kernel : module.getOps<KernelOp>()) {
     Job &job = jobs.emplace_back();
-    NINFER_RETURN_IF_ERROR(ofKernel(kernel.getSymName().str(), options, prepare(kernel, options, job)));
+    NINFER_RETURN_IF_ERROR(
+        ofKernel(kernel.getSymName().str(), options, prepare(kernel, options, job)));
     for (const Job &other : jobs)
       if (&other != &job && other.kernel.symbol == job.kernel.symbol)
-        return makeError(ErrorKind::Failed, "NB0483", "kernels " + other.kernel.name + " and " + job.kernel.name +
-                                                          " have the same ELF symbol " + job.kernel.symbol);
+        return makeError(ErrorKind::Failed, "NB0483",
+                         "kernels " + other.kernel.name + " and " + job.kernel.name +
+                             " have the same ELF symbol " + job.kernel.symbol);
   }
   CpuObject out;
   if (jobs.empty())
@@ -182,7 +190,8 @@ Result<CpuObject> compileKernels(ModuleOp module, const CpuTarget &target, const
   }
   NINFER_ASSIGN_OR_RETURN(out.elf, cpu::linkSharedObject(objects));
   NINFER_RETURN_IF_ERROR(cpu::checkSharedObject(out.elf, symbols));
-  NINFER_RETURN_IF_ERROR(dump(options, "kernels.so", std::string_view(out.elf.data(), out.elf.size())));
+  NINFER_RETURN_IF_ERROR(
+      dump(options, "kernels.so", std::string_view(out.elf.data(), out.elf.size())));
   return out;
 }
 

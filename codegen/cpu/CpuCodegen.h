@@ -1,7 +1,8 @@
-// CPU code generation: the `ninfer.kernel` ops of one module -> one position-independent ELF shared object
-// for one named CPU level. Owns the choice of LLVM CPU and features, the lowering, the link with the
-// micro-kernel bitcode, optimisation, object emission and the ELF link; decides no family and no profile:
-// those are attributes of the kernels, and what this folder does not implement is refused by name.
+// CPU code generation: the `ninfer.kernel` ops of one module -> one position-independent ELF shared
+// object for one named CPU level. Owns the choice of LLVM CPU and features, the lowering, the link
+// with the micro-kernel bitcode, optimisation, object emission and the ELF link; decides no family
+// and no profile: those are attributes of the kernels, and what this folder does not implement is
+// refused by name.
 #ifndef NINFER_CODEGEN_CPU_CPUCODEGEN_H
 #define NINFER_CODEGEN_CPU_CPUCODEGEN_H
 
@@ -30,35 +31,39 @@ std::string_view cpuLevelName(CpuLevel level);
 struct CpuTarget {
   std::string name; ///< "x86-64-v3", "x86-64-v4" or "znver4"; "native" resolves to one of these
   CpuLevel level = CpuLevel::V3;
-  std::string llvmCpu;      ///< LLVM's -mcpu: fixes the instructions that may be emitted
-  std::string llvmFeatures; ///< LLVM's -mattr on top of it, e.g. "+avx512vnni"
-  std::string llvmTune;     ///< LLVM's -mtune: scheduling only
+  std::string llvmCpu;        ///< LLVM's -mcpu: fixes the instructions that may be emitted
+  std::string llvmFeatures;   ///< LLVM's -mattr on top of it, e.g. "+avx512vnni"
+  std::string llvmTune;       ///< LLVM's -mtune: scheduling only
   unsigned vectorWidth = 256; ///< preferred vector width, bits
-  /// What the loader must find on the machine, as names in the spelling of Linux's /proc/cpuinfo
-  /// without underscores inside words where LLVM has none: sse3 ssse3 sse4.1 sse4.2 popcnt cx16 sahf movbe
-  /// avx avx2 fma f16c bmi bmi2 lzcnt avx512f avx512bw avx512cd avx512dq avx512vl avx512vnni
+  /// What the loader must find on the machine, in LLVM's spelling: sse3 ssse3 sse4.1 sse4.2 popcnt
+  /// cx16 sahf movbe avx avx2 fma f16c bmi bmi2 lzcnt, then avx512f avx512bw avx512cd avx512dq
+  /// avx512vl, then avx512vnni.
   std::vector<std::string> features;
 };
 
-/// Accepts "x86-64-v3", "x86-64-v4", "znver4" (level V4Vnni) and "native" (best level of this host).
-/// Errors: NB0480 unknown name; NB0481 native host below x86-64-v3, naming the missing features.
+/// Accepts "x86-64-v3", "x86-64-v4", "znver4" (level V4Vnni) and "native" (best level of this
+/// host). Errors: NB0480 unknown name; NB0481 native host below x86-64-v3, naming the missing
+/// features.
 Result<CpuTarget> resolveCpuTarget(std::string_view name);
 
-/// As "native", for a host with the given LLVM feature names (separate so that tests need no such host).
+/// As "native", for a host with the given LLVM feature names (separate so that tests need no such
+/// host).
 Result<CpuTarget> bestCpuTarget(const std::vector<std::string> &hostFeatures);
 
 struct CpuCodegenOptions {
-  std::string dumpDir;  ///< empty: none; otherwise <kernel>.mlir, .ll, .opt.ll of every kernel go there
+  std::string
+      dumpDir; ///< empty: none; otherwise <kernel>.mlir, .ll, .opt.ll of every kernel go there
   unsigned threads = 1; ///< kernels optimised and emitted at the same time
   std::string cacheDir; ///< empty: none; otherwise objects are kept there by content hash
-  /// Called after each kernel, from one thread at a time, with the number done so far and the total.
+  /// Called after each kernel, from one thread at a time, with the number done so far and the
+  /// total.
   std::function<void(size_t done, size_t total, std::string_view kernel)> progress;
 };
 
 /// One entry point of the ELF, with the ABI of runtime/abi/kernel_abi.h.
 struct CpuKernel {
-  std::string name;   ///< symbol name of the ninfer.kernel
-  std::string symbol; ///< ELF symbol
+  std::string name;          ///< symbol name of the ninfer.kernel
+  std::string symbol;        ///< ELF symbol
   uint64_t scratchBytes = 0; ///< per thread, a multiple of 64
 };
 
@@ -68,9 +73,10 @@ struct CpuObject {
   size_t cacheHits = 0;           ///< objects taken from cacheDir
 };
 
-/// Compiles every `ninfer.kernel` of `module`, which is not changed. Its context gets the LLVM, arith, scf
-/// and cf dialects loaded. Errors name the kernel: NB0482 not implemented (family, profile, format, shape),
-/// NB0483 lowering or code generation failed, NB0484 ELF link failed or the ELF breaks a rule, NB0906 and NB0907 files.
+/// Compiles every `ninfer.kernel` of `module`, which is not changed. Its context gets the LLVM,
+/// arith, scf and cf dialects loaded. Errors name the kernel: NB0482 not implemented (family,
+/// profile, format, shape), NB0483 lowering or code generation failed, NB0484 ELF link failed or
+/// the ELF breaks a rule, NB0906 and NB0907 files.
 Result<CpuObject> compileKernels(mlir::ModuleOp module, const CpuTarget &target,
                                  const CpuCodegenOptions &options);
 

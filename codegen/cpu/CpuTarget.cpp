@@ -21,11 +21,13 @@ std::string_view cpuLevelName(CpuLevel level) {
 
 namespace {
 
-// The x86-64 psABI's level 3 on top of SSE2, without osxsave: the loader asks the operating system instead.
-constexpr std::string_view v3Features[] = {"sse3",  "ssse3", "sse4.1", "sse4.2", "popcnt",
-                                           "cx16",  "sahf",  "movbe",  "avx",    "avx2",
-                                           "fma",   "f16c",  "bmi",    "bmi2",   "lzcnt"};
-constexpr std::string_view v4Features[] = {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"};
+// The x86-64 psABI's level 3 on top of SSE2, without osxsave: the loader asks the operating system
+// instead.
+constexpr std::string_view v3Features[] = {"sse3", "ssse3", "sse4.1", "sse4.2", "popcnt",
+                                           "cx16", "sahf",  "movbe",  "avx",    "avx2",
+                                           "fma",  "f16c",  "bmi",    "bmi2",   "lzcnt"};
+constexpr std::string_view v4Features[] = {"avx512f", "avx512bw", "avx512cd", "avx512dq",
+                                           "avx512vl"};
 constexpr std::string_view vnniFeatures[] = {"avx512vnni"};
 
 CpuTarget makeTarget(CpuLevel level) {
@@ -40,8 +42,8 @@ CpuTarget makeTarget(CpuLevel level) {
     target.name = "x86-64-v4";
     break;
   case CpuLevel::V4Vnni:
-    // Not LLVM's znver4: code for it would also use what no other AVX-512 VNNI machine has (SSE4A, CLZERO),
-    // and the level is meant for all of them. Only the scheduling model is Zen 4's.
+    // Not LLVM's znver4: code for it would also use what no other AVX-512 VNNI machine has (SSE4A,
+    // CLZERO), and the level is meant for all of them. Only the scheduling model is Zen 4's.
     target.name = target.llvmTune = "znver4";
     target.llvmFeatures = "+avx512vnni";
     target.features.insert(target.features.end(), std::begin(vnniFeatures), std::end(vnniFeatures));
@@ -72,7 +74,8 @@ Result<CpuTarget> bestCpuTarget(const std::vector<std::string> &hostFeatures) {
       return target;
     if (level == CpuLevel::V3)
       return makeError(ErrorKind::TargetMismatch, "NB0481",
-                       "this cpu is below x86-64-v3, the lowest supported level: it lacks " + missing);
+                       "this cpu is below x86-64-v3, the lowest supported level: it lacks " +
+                           missing);
   }
   return makeError(ErrorKind::Failed, "NB0481", "no cpu level is defined");
 }
@@ -88,7 +91,8 @@ Result<CpuTarget> resolveCpuTarget(std::string_view name) {
         host.push_back(feature.first().str());
     return bestCpuTarget(host);
   }
-  Error error = makeError(ErrorKind::Usage, "NB0480", "unknown cpu target '" + std::string(name) + "'");
+  Error error =
+      makeError(ErrorKind::Usage, "NB0480", "unknown cpu target '" + std::string(name) + "'");
   error.help.push_back("cpu targets are x86-64-v3, x86-64-v4, znver4 and native");
   return error;
 }

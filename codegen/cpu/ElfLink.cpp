@@ -82,8 +82,8 @@ Result<std::vector<char>> linkSharedObject(const std::vector<std::vector<char>> 
     names.push_back(file.path());
     inputs.push_back(std::move(file));
   }
-  // LLD writes regular files through a temporary name beside them, which a memory file has not; into a
-  // pipe it writes straight, once, from memory.
+  // LLD writes regular files through a temporary name beside them, which a memory file has not;
+  // into a pipe it writes straight, once, from memory.
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0)
     return systemError("cannot make a pipe for the linker");
@@ -102,12 +102,15 @@ Result<std::vector<char>> linkSharedObject(const std::vector<std::vector<char>> 
     }
   });
 
-  std::vector<const char *> args = {"ld.lld",         "-shared",      "-nostdlib",
-                                    "-m",             "elf_x86_64",   "-z",
-                                    "noexecstack",    "-z",           "relro",
-                                    "--hash-style=gnu", "--gc-sections", "--build-id=none",
-                                    "--no-undefined", "--strip-all",  "--threads=1",
-                                    "-Bsymbolic",     "-soname",      "ninfer-kernels"};
+  std::vector<const char *> args = {"ld.lld",         "-shared",
+                                    "-nostdlib",      "-m",
+                                    "elf_x86_64",     "-z",
+                                    "noexecstack",    "-z",
+                                    "relro",          "--hash-style=gnu",
+                                    "--gc-sections",  "--build-id=none",
+                                    "--no-undefined", "--strip-all",
+                                    "--threads=1",    "-Bsymbolic",
+                                    "-soname",        "ninfer-kernels"};
   for (const std::string &name : names)
     args.push_back(name.c_str());
   args.push_back("-o");
@@ -132,7 +135,8 @@ Status checkSharedObject(std::span<const char> elf, const std::vector<std::strin
   llvm::Expected<File> file = File::create(llvm::StringRef(elf.data(), elf.size()));
   if (!file)
     return broken(file.takeError());
-  if (file->getHeader().e_type != llvm::ELF::ET_DYN || file->getHeader().e_machine != llvm::ELF::EM_X86_64)
+  if (file->getHeader().e_type != llvm::ELF::ET_DYN ||
+      file->getHeader().e_machine != llvm::ELF::EM_X86_64)
     return linkError("the linked object is not an x86-64 shared object");
 
   auto headers = file->program_headers();

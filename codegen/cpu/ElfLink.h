@@ -1,4 +1,5 @@
-// Objects -> one ELF shared object, with LLD inside this process, and the rules such an object must keep.
+// Objects -> one ELF shared object, with LLD inside this process, and the rules such an object must
+// keep.
 #ifndef NINFER_CODEGEN_CPU_ELFLINK_H
 #define NINFER_CODEGEN_CPU_ELFLINK_H
 
@@ -10,14 +11,15 @@
 
 namespace ninfer::cpu {
 
-/// Links position-independent x86-64 objects in the given order. Everything must be defined by them.
-/// Errors: NB0484 with LLD's messages; NB0906 when a file descriptor cannot be made.
-/// LLD keeps global state, so calls take turns.
+/// Links position-independent x86-64 objects in the given order. Everything must be defined by
+/// them. Errors: NB0484 with LLD's messages; NB0906 when a file descriptor cannot be made. LLD
+/// keeps global state, so calls take turns.
 Result<std::vector<char>> linkSharedObject(const std::vector<std::vector<char>> &objects);
 
-/// Checks what the runtime's loader relies on: ELF64 x86-64 shared object, no relocations, no needed
-/// library, no undefined symbol, no thread-local storage, no constructor, no segment both writable and
-/// executable, every name of `symbols` a defined function. Errors: NB0484 naming the rule.
+/// Checks what the runtime's loader relies on: ELF64 x86-64 shared object, no relocations, no
+/// needed library, no undefined symbol, no thread-local storage, no constructor, no segment both
+/// writable and executable, every name of `symbols` a defined function. Errors: NB0484 naming the
+/// rule.
 Status checkSharedObject(std::span<const char> elf, const std::vector<std::string> &symbols);
 
 } // namespace ninfer::cpu

@@ -16,7 +16,8 @@ KernelBuilder::KernelBuilder(MLIRContext *context, Location loc, llvm::StringRef
   builder_.setInsertionPointToStart(module_->getBody());
   auto pointer = LLVM::LLVMPointerType::get(context);
   Type i64 = builder_.getI64Type();
-  auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(context), {pointer, pointer, i64, i64, pointer});
+  auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(context),
+                                          {pointer, pointer, i64, i64, pointer});
   function_ = LLVM::LLVMFuncOp::create(builder_, loc_, symbol, type);
   // args, scalars and scratch are memory of the runtime that nothing else points into.
   for (unsigned index : {0u, 1u, 4u})
@@ -46,22 +47,24 @@ Value KernelBuilder::constant(int64_t value) {
   Value &known = head_.constants[value];
   if (!known)
     known = onEntry([&] {
-      return arith::ConstantOp::create(builder_, loc_, builder_.getI64IntegerAttr(value)).getResult();
+      return arith::ConstantOp::create(builder_, loc_, builder_.getI64IntegerAttr(value))
+          .getResult();
     });
   return known;
 }
 
 Value KernelBuilder::f32(double value) {
-  return arith::ConstantOp::create(builder_, loc_, builder_.getF32FloatAttr(static_cast<float>(value)));
+  return arith::ConstantOp::create(builder_, loc_,
+                                   builder_.getF32FloatAttr(static_cast<float>(value)));
 }
 
 Value KernelBuilder::scalar(int64_t index) {
   Value known = head_.scalars.lookup(index);
   if (!known)
     known = head_.scalars[index] = onEntry([&] {
-      Value at = LLVM::GEPOp::create(builder_, loc_, LLVM::LLVMPointerType::get(builder_.getContext()),
-                                     builder_.getI64Type(), function_.getArgument(1),
-                                     ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(index)});
+      Value at = LLVM::GEPOp::create(
+          builder_, loc_, LLVM::LLVMPointerType::get(builder_.getContext()), builder_.getI64Type(),
+          function_.getArgument(1), ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(index)});
       return load(builder_.getI64Type(), at);
     });
   return known;
@@ -85,8 +88,12 @@ Value KernelBuilder::scratch(uint64_t bytes) {
   return onEntry([&] { return offset(function_.getArgument(4), static_cast<int64_t>(at)); });
 }
 
-Value KernelBuilder::add(Value a, Value b) { return arith::AddIOp::create(builder_, loc_, a, b, noWrap); }
-Value KernelBuilder::sub(Value a, Value b) { return arith::SubIOp::create(builder_, loc_, a, b, noWrap); }
+Value KernelBuilder::add(Value a, Value b) {
+  return arith::AddIOp::create(builder_, loc_, a, b, noWrap);
+}
+Value KernelBuilder::sub(Value a, Value b) {
+  return arith::SubIOp::create(builder_, loc_, a, b, noWrap);
+}
 Value KernelBuilder::mul(Value a, int64_t b) {
   return arith::MulIOp::create(builder_, loc_, a, constant(b), noWrap);
 }
@@ -105,7 +112,9 @@ Value KernelBuilder::less(Value a, Value b) {
 Value KernelBuilder::select(Value condition, Value a, Value b) {
   return arith::SelectOp::create(builder_, loc_, condition, a, b);
 }
-Value KernelBuilder::addFloat(Value a, Value b) { return arith::AddFOp::create(builder_, loc_, a, b); }
+Value KernelBuilder::addFloat(Value a, Value b) {
+  return arith::AddFOp::create(builder_, loc_, a, b);
+}
 
 Value KernelBuilder::nullPointer() {
   return LLVM::ZeroOp::create(builder_, loc_, LLVM::LLVMPointerType::get(builder_.getContext()));
@@ -120,10 +129,15 @@ Value KernelBuilder::offset(Value base, int64_t bytes) {
   return bytes == 0 ? base : offset(base, constant(bytes));
 }
 
-Value KernelBuilder::load(Type type, Value pointer) { return LLVM::LoadOp::create(builder_, loc_, type, pointer); }
-void KernelBuilder::store(Value value, Value pointer) { LLVM::StoreOp::create(builder_, loc_, value, pointer); }
+Value KernelBuilder::load(Type type, Value pointer) {
+  return LLVM::LoadOp::create(builder_, loc_, type, pointer);
+}
+void KernelBuilder::store(Value value, Value pointer) {
+  LLVM::StoreOp::create(builder_, loc_, value, pointer);
+}
 
-void KernelBuilder::loop(Value begin, Value end, int64_t step, llvm::function_ref<void(Value)> body) {
+void KernelBuilder::loop(Value begin, Value end, int64_t step,
+                         llvm::function_ref<void(Value)> body) {
   auto loop = scf::ForOp::create(builder_, loc_, begin, end, constant(step));
   OpBuilder::InsertionGuard guard(builder_);
   builder_.setInsertionPointToStart(loop.getBody());
@@ -132,7 +146,8 @@ void KernelBuilder::loop(Value begin, Value end, int64_t step, llvm::function_re
 
 void KernelBuilder::ifLess(Value a, Value b, llvm::function_ref<void()> then,
                            llvm::function_ref<void()> otherwise) {
-  auto branch = scf::IfOp::create(builder_, loc_, less(a, b), /*withElseRegion=*/static_cast<bool>(otherwise));
+  auto branch = scf::IfOp::create(builder_, loc_, less(a, b),
+                                  /*withElseRegion=*/static_cast<bool>(otherwise));
   OpBuilder::InsertionGuard guard(builder_);
   builder_.setInsertionPointToStart(branch.thenBlock());
   then();
@@ -156,7 +171,8 @@ void KernelBuilder::callShared(llvm::StringRef name, ValueRange operands,
   if (!module_->lookupSymbol(name)) {
     OpBuilder::InsertionGuard guard(builder_);
     builder_.setInsertionPoint(function_);
-    auto shared = LLVM::LLVMFuncOp::create(builder_, loc_, name, functionType(operands), LLVM::Linkage::Internal);
+    auto shared = LLVM::LLVMFuncOp::create(builder_, loc_, name, functionType(operands),
+                                           LLVM::Linkage::Internal);
     shared.setNoInline(true);
     Block *entry = shared.addEntryBlock(builder_);
     HeadValues caller = std::exchange(head_, HeadValues());

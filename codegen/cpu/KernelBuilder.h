@@ -1,6 +1,6 @@
 // Emits the body of one kernel function: `llvm.func` with arith and scf inside, the ABI of
-// runtime/abi/kernel_abi.h. Knows pointers, loops, scratch and calls; which calls make up an operation is in
-// the Lower*.cpp files.
+// runtime/abi/kernel_abi.h. Knows pointers, loops, scratch and calls; which calls make up an
+// operation is in the Lower*.cpp files.
 #ifndef NINFER_CODEGEN_CPU_KERNELBUILDER_H
 #define NINFER_CODEGEN_CPU_KERNELBUILDER_H
 
@@ -56,7 +56,8 @@ public:
   mlir::Value addFloat(mlir::Value a, mlir::Value b);
 
   /// for (i = begin; i < end; i += step) body(i).
-  void loop(mlir::Value begin, mlir::Value end, int64_t step, llvm::function_ref<void(mlir::Value)> body);
+  void loop(mlir::Value begin, mlir::Value end, int64_t step,
+            llvm::function_ref<void(mlir::Value)> body);
   /// if (a < b) then() else otherwise().
   void ifLess(mlir::Value a, mlir::Value b, llvm::function_ref<void()> then,
               llvm::function_ref<void()> otherwise = nullptr);
@@ -64,9 +65,10 @@ public:
   /// Calls a micro-kernel that returns nothing; its declaration follows from the operands.
   void call(llvm::StringRef name, mlir::ValueRange operands);
 
-  /// Calls an internal function that stays one copy however often it is called, since micro-kernels are
-  /// inlined wherever they are called. The first use of `name` defines it: `body` emits it from its
-  /// parameters, which have the types of `operands`. Names start with '$', which no kernel's symbol holds.
+  /// Calls an internal function that stays one copy however often it is called, since micro-kernels
+  /// are inlined wherever they are called. The first use of `name` defines it: `body` emits it from
+  /// its parameters, which have the types of `operands`. Names start with '$', which no kernel's
+  /// symbol holds.
   void callShared(llvm::StringRef name, mlir::ValueRange operands,
                   llvm::function_ref<void(mlir::ValueRange)> body);
 
@@ -88,7 +90,8 @@ private:
   /// Values made at the head of the function being filled.
   struct HeadValues {
     mlir::Block *block = nullptr;
-    mlir::Operation *last = nullptr; ///< what they are made after, so that each may use the earlier ones
+    mlir::Operation *last =
+        nullptr; ///< what they are made after, so that each may use the earlier ones
     llvm::DenseMap<int64_t, mlir::Value> constants, arguments, scalars;
   };
   HeadValues head_;

@@ -99,7 +99,8 @@ BlockArgument KernelLowering::argumentOf(Value value) {
 int64_t KernelLowering::pointerCount(Type type) {
   if (auto weight = llvm::dyn_cast<WeightType>(type)) {
     llvm::SmallVector<uint64_t, 2> shape(weight.getShape().begin(), weight.getShape().end());
-    Result<EncodedGeometry> geometry = encodedGeometry(weight.getFormat(), weight.getLayout(), shape);
+    Result<EncodedGeometry> geometry =
+        encodedGeometry(weight.getFormat(), weight.getLayout(), shape);
     return geometry.ok() ? static_cast<int64_t>(geometry->planes.size()) : 0;
   }
   if (llvm::isa<KvCacheType>(type))
@@ -182,14 +183,20 @@ FailureOr<LoweredKernel> lowerKernel(KernelOp kernel) {
   llvm::StringRef family = kernel.getFamily(), profile = kernel.getProfile();
   LogicalResult lowered = failure();
   if (family.consume_front("linear_")) {
-    lowered = family == profile ? lowerLinear(l, profile) : l.refuse("the family is for another profile");
+    lowered =
+        family == profile ? lowerLinear(l, profile) : l.refuse("the family is for another profile");
   } else {
     using Lower = LogicalResult (*)(KernelLowering &);
-    constexpr std::pair<llvm::StringLiteral, Lower> families[] = {
-        {"embedding", lowerEmbedding},   {"rms_norm", lowerRmsNorm}, {"head_norm", lowerHeadNorm},
-        {"rope", lowerRope},             {"kv_append", lowerKvAppend}, {"swiglu", lowerSwiglu},
-        {"add", lowerAdd},               {"last_row", lowerLastRow}, {"attention", lowerAttention},
-        {"rope_append", lowerRopeAppend}};
+    constexpr std::pair<llvm::StringLiteral, Lower> families[] = {{"embedding", lowerEmbedding},
+                                                                  {"rms_norm", lowerRmsNorm},
+                                                                  {"head_norm", lowerHeadNorm},
+                                                                  {"rope", lowerRope},
+                                                                  {"kv_append", lowerKvAppend},
+                                                                  {"swiglu", lowerSwiglu},
+                                                                  {"add", lowerAdd},
+                                                                  {"last_row", lowerLastRow},
+                                                                  {"attention", lowerAttention},
+                                                                  {"rope_append", lowerRopeAppend}};
     const auto *entry = llvm::find_if(families, [&](const auto &f) { return f.first == family; });
     if (entry == std::end(families))
       lowered = l.refuse("unknown family");

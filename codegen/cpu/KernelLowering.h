@@ -1,7 +1,8 @@
-// One `ninfer.kernel` -> one module with one `llvm.func` that calls micro-kernels with constant sizes.
+// One `ninfer.kernel` -> one module with one `llvm.func` that calls micro-kernels with constant
+// sizes.
 //
-// What a tile is: codegen/common/Tiling.h. A kernel must be right for every split of its tiles, so a tile
-// range always maps to a range of independent results; each Lower*.cpp says which.
+// What a tile is: codegen/common/Tiling.h. A kernel must be right for every split of its tiles, so
+// a tile range always maps to a range of independent results; each Lower*.cpp says which.
 #ifndef NINFER_CODEGEN_CPU_KERNELLOWERING_H
 #define NINFER_CODEGEN_CPU_KERNELLOWERING_H
 
@@ -65,9 +66,11 @@ public:
     return body->getOperations().size() == 2 ? llvm::dyn_cast<Op>(body->front()) : Op();
   }
 
-  /// Cuts `units` independent units per row of `rowsLike` by the kernel's tiles (one tile per row, one per
-  /// unit, or one for everything) and gives the range [begin, end) of unit indices, row-major, of this call.
-  mlir::LogicalResult unitRange(mlir::Value rowsLike, int64_t units, mlir::Value &begin, mlir::Value &end);
+  /// Cuts `units` independent units per row of `rowsLike` by the kernel's tiles (one tile per row,
+  /// one per unit, or one for everything) and gives the range [begin, end) of unit indices,
+  /// row-major, of this call.
+  mlir::LogicalResult unitRange(mlir::Value rowsLike, int64_t units, mlir::Value &begin,
+                                mlir::Value &end);
   /// As unitRange with one unit per row, as a loop over rows.
   mlir::LogicalResult forEachRow(mlir::Value rowsLike, llvm::function_ref<void(mlir::Value)> row);
 

@@ -49,8 +49,8 @@ struct Diagnostics {
   }
 };
 
-/// While one exists, an abort inside LLVM unwinds to the CrashRecoveryContext of its thread, and fatal
-/// errors that LLVM would answer with exit() abort as well. Units on other threads go on.
+/// While one exists, an abort inside LLVM unwinds to the CrashRecoveryContext of its thread, and
+/// fatal errors that LLVM would answer with exit() abort as well. Units on other threads go on.
 class CrashGuard {
 public:
   CrashGuard() {
@@ -135,7 +135,8 @@ void optimise(llvm::Module &module, llvm::TargetMachine &machine) {
   llvm::FunctionAnalysisManager functions;
   llvm::CGSCCAnalysisManager callGraph;
   llvm::ModuleAnalysisManager modules;
-  // SLP is off in a default PipelineTuningOptions; without it the scale handling of four rows is scalar.
+  // SLP is off in a default PipelineTuningOptions; without it the scale handling of four rows is
+  // scalar.
   llvm::PipelineTuningOptions tuning;
   tuning.LoopVectorization = tuning.SLPVectorization = true;
   tuning.LoopInterleaving = tuning.LoopUnrolling = true;
@@ -218,22 +219,26 @@ Result<std::unique_ptr<llvm::TargetMachine>> makeTargetMachine(const CpuTarget &
   std::unique_ptr<llvm::TargetMachine> machine(backend->createTargetMachine(
       triple, target.llvmCpu, target.llvmFeatures, options, llvm::Reloc::PIC_, std::nullopt,
       llvm::CodeGenOptLevel::Aggressive));
-  // An unknown name would otherwise abort much later with "64-bit code requested on a subtarget ...".
+  // An unknown name would otherwise abort much later with "64-bit code requested on a subtarget
+  // ...".
   if (!machine || !machine->getMCSubtargetInfo()->isCPUStringValid(target.llvmCpu))
     return codegenError("LLVM does not know the cpu '" + target.llvmCpu + "'");
   return machine;
 }
 
-Result<std::vector<char>> compileModule(LlvmUnit &unit, const CpuTarget &target, std::string_view bitcode,
-                                        const std::vector<std::string> &exported, std::string *optimised) {
+Result<std::vector<char>> compileModule(LlvmUnit &unit, const CpuTarget &target,
+                                        std::string_view bitcode,
+                                        const std::vector<std::string> &exported,
+                                        std::string *optimised) {
   Diagnostics diagnostics;
   unit.context->setDiagnosticHandlerCallBack(Diagnostics::handle, &diagnostics);
   std::vector<char> object;
   Status status;
   CrashGuard crashes;
   llvm::CrashRecoveryContext guard;
-  bool finished = guard.RunSafely(
-      [&] { status = compileUnguarded(*unit.module, target, bitcode, exported, optimised, object); });
+  bool finished = guard.RunSafely([&] {
+    status = compileUnguarded(*unit.module, target, bitcode, exported, optimised, object);
+  });
   if (!finished) {
     // Destructors of a module that a pass left half-changed are not safe to run.
     (void)unit.module.release();
@@ -245,7 +250,8 @@ Result<std::vector<char>> compileModule(LlvmUnit &unit, const CpuTarget &target,
   if (status.ok() && !diagnostics.errors.empty())
     return codegenError(diagnostics.errors);
   if (!status.ok())
-    return diagnostics.errors.empty() ? std::move(status) : std::move(status.note(diagnostics.errors));
+    return diagnostics.errors.empty() ? std::move(status)
+                                      : std::move(status.note(diagnostics.errors));
   return object;
 }
 

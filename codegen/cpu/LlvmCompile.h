@@ -20,7 +20,8 @@ namespace ninfer::cpu {
 /// Registers LLVM's X86 backend; idempotent, thread-safe.
 void initialiseX86();
 
-/// LLVM's machine for a target, position-independent; NB0483 if this LLVM does not know its CPU name.
+/// LLVM's machine for a target, position-independent; NB0483 if this LLVM does not know its CPU
+/// name.
 Result<std::unique_ptr<llvm::TargetMachine>> makeTargetMachine(const CpuTarget &target);
 
 /// Part of every cache key: grows when compileModule changes what it emits for the same input.
@@ -32,13 +33,15 @@ struct LlvmUnit {
   std::unique_ptr<llvm::Module> module; // declared last: destroyed before its context
 };
 
-/// Links the functions that the module needs from `bitcode` (may be empty), hides everything but `exported`,
-/// gives every function the target's CPU and features, runs O3 and emits an object.
-/// Errors: NB0483 with what LLVM said, also for an abort inside LLVM (the unit is then given up, its memory
-/// stays allocated) and for a call that nothing defines.
-/// `optimised`, if given, receives the module text after O3.
-Result<std::vector<char>> compileModule(LlvmUnit &unit, const CpuTarget &target, std::string_view bitcode,
-                                        const std::vector<std::string> &exported, std::string *optimised);
+/// Links the functions that the module needs from `bitcode` (may be empty), hides everything but
+/// `exported`, gives every function the target's CPU and features, runs O3 and emits an object.
+/// Errors: NB0483 with what LLVM said, also for an abort inside LLVM (the unit is then given up,
+/// its memory stays allocated) and for a call that nothing defines. `optimised`, if given, receives
+/// the module text after O3.
+Result<std::vector<char>> compileModule(LlvmUnit &unit, const CpuTarget &target,
+                                        std::string_view bitcode,
+                                        const std::vector<std::string> &exported,
+                                        std::string *optimised);
 
 } // namespace ninfer::cpu
 

@@ -20,11 +20,13 @@ namespace ninfer::cpu {
 
 void loadLoweringDialects(MLIRContext &context) {
   DialectRegistry registry;
-  registry.insert<arith::ArithDialect, cf::ControlFlowDialect, LLVM::LLVMDialect, scf::SCFDialect>();
+  registry
+      .insert<arith::ArithDialect, cf::ControlFlowDialect, LLVM::LLVMDialect, scf::SCFDialect>();
   registerBuiltinDialectTranslation(registry);
   registerLLVMDialectTranslation(registry);
   context.appendDialectRegistry(registry);
-  context.loadDialect<arith::ArithDialect, cf::ControlFlowDialect, LLVM::LLVMDialect, scf::SCFDialect>();
+  context.loadDialect<arith::ArithDialect, cf::ControlFlowDialect, LLVM::LLVMDialect,
+                      scf::SCFDialect>();
 }
 
 LogicalResult lowerToLlvmDialect(ModuleOp module) {
@@ -38,7 +40,8 @@ LogicalResult lowerToLlvmDialect(ModuleOp module) {
   return passes.run(module);
 }
 
-std::unique_ptr<llvm::Module> translateToLlvm(ModuleOp module, llvm::LLVMContext &context, llvm::StringRef name) {
+std::unique_ptr<llvm::Module> translateToLlvm(ModuleOp module, llvm::LLVMContext &context,
+                                              llvm::StringRef name) {
   std::unique_ptr<llvm::Module> translated = translateModuleToLLVMIR(module, context, name);
   if (translated)
     translated->setSourceFileName(name);

@@ -14,8 +14,8 @@ int64_t wordBytes(KvCacheType cache) { return cache.getElementType().isBF16() ? 
 class AttentionLowering {
 public:
   AttentionLowering(KernelLowering &l, AttentionOp op)
-      : l(l), b(l.b), op(op), cache(llvm::cast<KvCacheType>(op.getCache().getType())), heads(op.getHeads()),
-        group(heads / op.getKvHeads()), dim(cache.getHeadDim()) {}
+      : l(l), b(l.b), op(op), cache(llvm::cast<KvCacheType>(op.getCache().getType())),
+        heads(op.getHeads()), group(heads / op.getKvHeads()), dim(cache.getHeadDim()) {}
   LogicalResult run();
 
 private:
@@ -29,8 +29,8 @@ private:
   Value query, keys, values, out, scratch;
 };
 
-/// Heads [firstHead, endHead) of `rows` rows: one call per KV head that they share, so that its cache is read
-/// once for several queries. Does nothing for no rows or no heads.
+/// Heads [firstHead, endHead) of `rows` rows: one call per KV head that they share, so that its
+/// cache is read once for several queries. Does nothing for no rows or no heads.
 void AttentionLowering::attend(Value row, Value rows, Value firstHead, Value endHead) {
   const int64_t width = heads * dim;
   b.ifLess(b.constant(0), rows, [&] {
@@ -42,13 +42,16 @@ void AttentionLowering::attend(Value row, Value rows, Value firstHead, Value end
       Value plane = b.mul(kv, cache.getCapacity() * dim * wordBytes(cache));
       Value length = b.add(b.add(l.position(), row), b.constant(1));
       b.callShared("$attend",
-                   {b.floatAt(query, at), rows, b.sub(to, from), b.offset(keys, plane), b.offset(values, plane),
-                    length, b.floatAt(out, at), scratch},
+                   {b.floatAt(query, at), rows, b.sub(to, from), b.offset(keys, plane),
+                    b.offset(values, plane), length, b.floatAt(out, at), scratch},
                    [&](ValueRange p) {
                      Value stride = b.constant(width);
+                     bool oneRow =
+                         l.hasStaticRows(op.getQuery()) && l.maxRowsOf(op.getQuery()) == 1;
+                     Value callRows = oneRow ? b.constant(1) : p[1];
                      b.call(wordBytes(cache) == 2 ? "ni_attention_bf16" : "ni_attention_f32",
-                            {p[0], stride, p[1], p[2], p[3], p[4], p[5], b.constant(dim), b.f32(op.getScale()),
-                             p[6], stride, p[7]});
+                            {p[0], stride, callRows, p[2], p[3], p[4], p[5], b.constant(dim),
+                             b.f32(op.getScale()), p[6], stride, p[7]});
                    });
     });
   });
@@ -65,8 +68,9 @@ LogicalResult AttentionLowering::run() {
   out = l.resultPointer(0);
   scratch = b.scratch(static_cast<uint64_t>(microAttentionScratchBytes()));
 
-  // Later rows attend to more positions. Numbering rows 0, R-1, 1, R-2, ... gives threads, which take
-  // consecutive tiles, equal shares of the triangle, and a run of slots is still two runs of rows.
+  // Later rows attend to more positions. Numbering rows 0, R-1, 1, R-2, ... gives threads, which
+  // take consecutive tiles, equal shares of the triangle, and a run of slots is still two runs of
+  // rows.
   const bool mirrored = !l.hasStaticRows(op.getQuery());
   Value rows = l.rowsOf(op.getQuery());
   auto rowOfSlot = [&](Value slot) -> Value {
@@ -78,10 +82,12 @@ LogicalResult AttentionLowering::run() {
   };
   auto oneSlot = [&](Value from, Value to) {
     Value slot = b.div(from, heads), head = b.rem(from, heads);
-    b.ifLess(from, to, [&] { attend(rowOfSlot(slot), b.constant(1), head, b.add(head, b.sub(to, from))); });
+    b.ifLess(from, to,
+             [&] { attend(rowOfSlot(slot), b.constant(1), head, b.add(head, b.sub(to, from))); });
   };
 
-  // The range is the end of one slot, whole slots, and the start of another; each part may be empty.
+  // The range is the end of one slot, whole slots, and the start of another; each part may be
+  // empty.
   Value firstWhole = b.div(b.add(begin, b.constant(heads - 1)), heads);
   Value headEnd = b.min(end, b.mul(firstWhole, heads));
   Value tailBegin = b.max(headEnd, b.mul(b.div(end, heads), heads));
@@ -118,7 +124,8 @@ LogicalResult matchRopeAppend(KernelLowering &l, RopeAppendMatch &m) {
   m.query = l.results[0].getDefiningOp<RopeOp>();
   m.key = m.append.getKey().getDefiningOp<RopeOp>();
   if (!m.query || !m.key || m.query == m.key || !l.isArgument(m.append.getValue()))
-    return l.refuse("the result and the stored key must be rotations, the stored value an argument");
+    return l.refuse(
+        "the result and the stored key must be rotations, the stored value an argument");
   size_t matched = 4;
   for (auto [rope, norm] : {std::pair(m.query, &m.queryNorm), std::pair(m.key, &m.keyNorm)}) {
     *norm = rope.getX().getDefiningOp<HeadNormOp>();
@@ -168,7 +175,8 @@ LogicalResult lowerRopeAppend(KernelLowering &l) {
   auto rotate = [&](HeadNormOp norm, Value x, Value table, Value position, Value y) {
     Value one = b.constant(1), size = b.constant(dim);
     if (norm) {
-      b.call("ni_head_norm", {x, l.pointer(norm.getWeight()), b.f32(0), b.f32(norm.getEps()), one, size, y});
+      b.call("ni_head_norm",
+             {x, l.pointer(norm.getWeight()), b.f32(0), b.f32(norm.getEps()), one, size, y});
       x = y;
     }
     b.call("ni_rope", {x, b.floatAt(table, b.mul(position, dim)), one, size, y});

@@ -28,7 +28,8 @@ struct LowerKernelsToCpuPass : impl::LowerKernelsToCpuPassBase<LowerKernelsToCpu
       }
       ModuleOp made = code->module.release();
       made.setSymName(cpu::kernelSymbol(kernel));
-      made->setAttr("ninfer.scratch_bytes", Builder(&getContext()).getI64IntegerAttr(int64_t(code->scratchBytes)));
+      made->setAttr("ninfer.scratch_bytes",
+                    Builder(&getContext()).getI64IntegerAttr(int64_t(code->scratchBytes)));
       lowered.push_back(made);
     }
     Block &body = *module.getBody();

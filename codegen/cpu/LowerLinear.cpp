@@ -1,10 +1,11 @@
-// Family linear_*: [last_row] [rms_norm] -> linear maps of one input -> store, residual add, or swiglu.
+// Family linear_*: [last_row] [rms_norm] -> linear maps of one input -> store, residual add, or
+// swiglu.
 //
 // A tile is a granule of output rows of one segment (Tiling.h), for all activation rows. Each call
-// normalises and packs the activation rows itself: that is less work than a barrier costs, and keeps the
-// packed rows in the caches of the core that reads them. Above one row, rows are taken kRowBlock at a time,
-// so that scratch does not grow with the prefill chunk, and outputs kOutputBlock at a time, so that the
-// epilogue finds them in the first-level cache.
+// normalises and packs the activation rows itself: that is less work than a barrier costs, and
+// keeps the packed rows in the caches of the core that reads them. Above one row, rows are taken
+// kRowBlock at a time, so that scratch does not grow with the prefill chunk, and outputs
+// kOutputBlock at a time, so that the epilogue finds them in the first-level cache.
 #include "codegen/cpu/KernelLowering.h"
 
 #include "codegen/common/Tiling.h"
@@ -28,11 +29,6 @@ struct Segment {
   Value residual;  ///< residual only
   int64_t n = 0;
   unsigned result = 0;
-};
-
-struct Packed {
-  MicroPack pack = MicroPack::F32;
-  Value buffer;
 };
 
 class LinearLowering {
@@ -114,7 +110,8 @@ LogicalResult LinearLowering::matchInput(Value x) {
 LogicalResult LinearLowering::checkWeight(LinearOp linear) {
   auto type = llvm::cast<WeightType>(linear.getWeight().getType());
   std::optional<llvm::StringRef> format = microFormatName(type.getFormat());
-  bool grouped = format && (*format == "q4" || *format == "q5" || *format == "q6" || *format == "w8");
+  bool grouped =
+      format && (*format == "q4" || *format == "q5" || *format == "q6" || *format == "w8");
   if (!l.isArgument(linear.getWeight()))
     return l.refuse("weights must be arguments");
   if (!format || (profile != "f32" && !grouped))
@@ -172,8 +169,9 @@ LogicalResult LinearLowering::chooseGranule() {
   firstTiles = segmentFirstTiles(n, granule);
   if (firstTiles.back() == l.kernel.getTilesConst() && l.kernel.getTilesPerRow() == 0)
     return success();
-  return l.refuse("outputs make " + llvm::Twine(firstTiles.back()) + " tiles of " + llvm::Twine(granule) +
-                  ", the kernel has " + llvm::Twine(l.kernel.getTilesConst()) + " + " +
+  return l.refuse("outputs make " + llvm::Twine(firstTiles.back()) + " tiles of " +
+                  llvm::Twine(granule) + ", the kernel has " +
+                  llvm::Twine(l.kernel.getTilesConst()) + " + " +
                   llvm::Twine(l.kernel.getTilesPerRow()) + " per row");
 }
 
@@ -219,8 +217,9 @@ LogicalResult LinearLowering::run() {
     if (lastRow)
       inputPointer = b.floatAt(inputPointer, b.mul(b.sub(l.rowsOf(input), b.constant(1)), k));
     Value rows = l.rowsOf(rowsLike);
-    b.loop(b.constant(0), rows, rowBlock,
-           [&](Value first) { emitRowBlock(first, b.min(b.sub(rows, first), b.constant(rowBlock))); });
+    b.loop(b.constant(0), rows, rowBlock, [&](Value first) {
+      emitRowBlock(first, b.min(b.sub(rows, first), b.constant(rowBlock)));
+    });
   });
   return success();
 }
@@ -232,7 +231,8 @@ void LinearLowering::emitRowBlock(Value firstRow, Value rows) {
     Value unitOffset = b.f32(norm.getUnitOffset() ? 1 : 0), eps = b.f32(norm.getEps());
     b.loop(b.constant(0), rows, 1, [&](Value row) {
       Value at = b.mul(row, k);
-      b.call("ni_rms_norm", {b.floatAt(x, at), weight, unitOffset, eps, b.constant(k), b.floatAt(normalised, at)});
+      b.call("ni_rms_norm",
+             {b.floatAt(x, at), weight, unitOffset, eps, b.constant(k), b.floatAt(normalised, at)});
     });
     x = normalised;
   }
@@ -251,19 +251,20 @@ void LinearLowering::emitRowBlock(Value firstRow, Value rows) {
       b.ifLess(begin, end, [&] { emitOutputs(segment, firstRow, rows, begin, end); });
     else
       b.loop(begin, end, kOutputBlock, [&](Value from) {
-        emitOutputs(segment, firstRow, rows, from, b.min(b.add(from, b.constant(kOutputBlock)), end));
+        emitOutputs(segment, firstRow, rows, from,
+                    b.min(b.add(from, b.constant(kOutputBlock)), end));
       });
   }
 }
 
-void LinearLowering::emitOutputs(const Segment &segment, Value firstRow, Value rows, Value begin, Value end) {
-  auto at = [&](Value base) {
-    return b.floatAt(base, b.add(b.mul(firstRow, segment.n), begin));
-  };
+void LinearLowering::emitOutputs(const Segment &segment, Value firstRow, Value rows, Value begin,
+                                 Value end) {
+  auto at = [&](Value base) { return b.floatAt(base, b.add(b.mul(firstRow, segment.n), begin)); };
   Value out = at(l.resultPointer(segment.result)), count = b.sub(end, begin);
   callLinear(segment.linear, rows, begin, end, out, b.constant(segment.n));
   auto eachRow = [&](llvm::function_ref<void(Value row, Value outRow)> body) {
-    b.loop(b.constant(0), rows, 1, [&](Value row) { body(row, b.floatAt(out, b.mul(row, segment.n))); });
+    b.loop(b.constant(0), rows, 1,
+           [&](Value row) { body(row, b.floatAt(out, b.mul(row, segment.n))); });
   };
   if (segment.up) {
     callLinear(segment.up, rows, begin, end, upRows, b.constant(upRowLength));
@@ -279,18 +280,22 @@ void LinearLowering::emitOutputs(const Segment &segment, Value firstRow, Value r
   }
 }
 
-void LinearLowering::callLinear(LinearOp linear, Value rows, Value begin, Value end, Value out, Value ldOut) {
-  llvm::StringRef format = *microFormatName(llvm::cast<WeightType>(linear.getWeight().getType()).getFormat());
+void LinearLowering::callLinear(LinearOp linear, Value rows, Value begin, Value end, Value out,
+                                Value ldOut) {
+  llvm::StringRef format =
+      *microFormatName(llvm::cast<WeightType>(linear.getWeight().getType()).getFormat());
   std::string micro = ("ni_linear_" + format + "_" + profile).str();
   llvm::SmallVector<Value, 3> planes = l.pointers(linear.getWeight());
   Value packedRows = packed[static_cast<int>(packOf(linear))];
   // K is the same in all calls; rows too when they are static.
-  b.callShared(("$linear_" + format).str(),
-               {planes[0], planes[1], planes[2], packedRows, rows, begin, end, out, ldOut, linearScratch},
-               [&](ValueRange p) {
-                 Value blockRows = maxRows == 1 ? b.constant(1) : p[4];
-                 b.call(micro, {p[0], p[1], p[2], p[3], blockRows, b.constant(k), p[5], p[6], p[7], p[8], p[9]});
-               });
+  b.callShared(
+      ("$linear_" + format).str(),
+      {planes[0], planes[1], planes[2], packedRows, rows, begin, end, out, ldOut, linearScratch},
+      [&](ValueRange p) {
+        Value blockRows = maxRows == 1 ? b.constant(1) : p[4];
+        b.call(micro,
+               {p[0], p[1], p[2], p[3], blockRows, b.constant(k), p[5], p[6], p[7], p[8], p[9]});
+      });
 }
 
 } // namespace

@@ -37,7 +37,8 @@ LogicalResult lowerRmsNorm(KernelLowering &l) {
   Value unitOffset = b.f32(op.getUnitOffset() ? 1 : 0), eps = b.f32(op.getEps());
   return l.forEachRow(op.getX(), [&](Value row) {
     Value at = b.mul(row, k);
-    b.call("ni_rms_norm", {b.floatAt(x, at), weight, unitOffset, eps, b.constant(k), b.floatAt(out, at)});
+    b.call("ni_rms_norm",
+           {b.floatAt(x, at), weight, unitOffset, eps, b.constant(k), b.floatAt(out, at)});
   });
 }
 
@@ -53,8 +54,8 @@ LogicalResult lowerHeadNorm(KernelLowering &l) {
   Value zero = b.f32(0), eps = b.f32(op.getEps());
   return l.forEachRow(op.getX(), [&](Value row) {
     Value at = b.mul(row, width);
-    b.call("ni_head_norm", {b.floatAt(x, at), weight, zero, eps, b.constant(heads), b.constant(width / heads),
-                            b.floatAt(out, at)});
+    b.call("ni_head_norm", {b.floatAt(x, at), weight, zero, eps, b.constant(heads),
+                            b.constant(width / heads), b.floatAt(out, at)});
   });
 }
 
@@ -70,7 +71,8 @@ LogicalResult lowerRope(KernelLowering &l) {
   return l.forEachRow(op.getX(), [&](Value row) {
     Value at = b.mul(row, width);
     Value angles = b.floatAt(table, b.mul(b.add(position, row), pairs * 2));
-    b.call("ni_rope", {b.floatAt(x, at), angles, b.constant(heads), b.constant(width / heads), b.floatAt(out, at)});
+    b.call("ni_rope", {b.floatAt(x, at), angles, b.constant(heads), b.constant(width / heads),
+                       b.floatAt(out, at)});
   });
 }
 
@@ -86,13 +88,14 @@ LogicalResult lowerKvAppend(KernelLowering &l) {
   Value position = l.position();
   return l.forEachRow(op.getKey(), [&](Value row) {
     for (int plane : {0, 1})
-      b.callShared("$kv_store",
-                   {b.floatAt(sources[plane], b.mul(row, width)), b.add(position, row), planes[plane]},
-                   [&](ValueRange p) {
-                     b.call(cache.getElementType().isBF16() ? "ni_kv_store_bf16" : "ni_kv_store_f32",
-                            {p[0], b.constant(cache.getKvHeads()), b.constant(cache.getHeadDim()),
-                             b.constant(cache.getCapacity()), p[1], p[2]});
-                   });
+      b.callShared(
+          "$kv_store",
+          {b.floatAt(sources[plane], b.mul(row, width)), b.add(position, row), planes[plane]},
+          [&](ValueRange p) {
+            b.call(cache.getElementType().isBF16() ? "ni_kv_store_bf16" : "ni_kv_store_f32",
+                   {p[0], b.constant(cache.getKvHeads()), b.constant(cache.getHeadDim()),
+                    b.constant(cache.getCapacity()), p[1], p[2]});
+          });
   });
 }
 
@@ -105,7 +108,8 @@ LogicalResult lowerElementwise(KernelLowering &l, llvm::StringRef micro, Value l
   Value left = l.pointer(lhs), right = l.pointer(rhs), out = l.resultPointer(0);
   return l.forEachRow(lhs, [&](Value row) {
     Value at = b.mul(row, width);
-    b.call(micro, {b.floatAt(left, at), b.floatAt(right, at), b.constant(width), b.floatAt(out, at)});
+    b.call(micro,
+           {b.floatAt(left, at), b.floatAt(right, at), b.constant(width), b.floatAt(out, at)});
   });
 }
 
@@ -132,7 +136,8 @@ LogicalResult lowerLastRow(KernelLowering &l) {
   KernelBuilder &b = l.b;
   int64_t width = KernelLowering::widthOf(op.getX());
   Value out = l.resultPointer(0);
-  Value last = b.floatAt(l.pointer(op.getX()), b.mul(b.sub(l.rowsOf(op.getX()), b.constant(1)), width));
+  Value last =
+      b.floatAt(l.pointer(op.getX()), b.mul(b.sub(l.rowsOf(op.getX()), b.constant(1)), width));
   return l.forEachRow(op.getResult(), [&](Value) {
     b.loop(b.constant(0), b.constant(width), 1,
            [&](Value i) { b.store(b.load(b.f32Type(), b.floatAt(last, i)), b.floatAt(out, i)); });

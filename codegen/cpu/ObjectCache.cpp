@@ -11,9 +11,12 @@
 
 namespace ninfer::cpu {
 
-std::string ObjectCache::key(std::string_view ir, const CpuTarget &target, std::string_view bitcodeDigest) {
+std::string ObjectCache::key(std::string_view ir, const CpuTarget &target,
+                             std::string_view bitcodeDigest) {
   Sha256 hash;
-  auto field = [&hash](std::string_view text) { hash.update(std::to_string(text.size()) + ":").update(text); };
+  auto field = [&hash](std::string_view text) {
+    hash.update(std::to_string(text.size()) + ":").update(text);
+  };
   field("ninfer cpu object");
   field(LLVM_VERSION_STRING);
   field(std::to_string(kPipelineVersion));

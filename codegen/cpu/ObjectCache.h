@@ -16,8 +16,10 @@ public:
   /// An empty directory name makes a cache that holds nothing.
   explicit ObjectCache(std::string directory) : directory_(std::move(directory)) {}
 
-  /// Key of an object: LLVM and pipeline version, target, micro-kernel bitcode, LLVM IR of the kernel.
-  static std::string key(std::string_view ir, const CpuTarget &target, std::string_view bitcodeDigest);
+  /// Key of an object: LLVM and pipeline version, target, micro-kernel bitcode, LLVM IR of the
+  /// kernel.
+  static std::string key(std::string_view ir, const CpuTarget &target,
+                         std::string_view bitcodeDigest);
 
   /// The object, or nothing when it is absent or its content does not match its recorded digest.
   std::optional<std::vector<char>> find(const std::string &key) const;

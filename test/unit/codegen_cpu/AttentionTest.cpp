@@ -14,15 +14,16 @@ struct CacheShape {
   int64_t kvHeads, capacity, dim;
   bool bf16;
   std::string type() const {
-    return "!ninfer.kv_cache<" + std::to_string(kvHeads) + "x" + std::to_string(capacity) + "x" + std::to_string(dim) +
-           ", " + (bf16 ? "bf16" : "f32") + ">";
+    return "!ninfer.kv_cache<" + std::to_string(kvHeads) + "x" + std::to_string(capacity) + "x" +
+           std::to_string(dim) + ", " + (bf16 ? "bf16" : "f32") + ">";
   }
   size_t count() const { return size_t(kvHeads * capacity * dim); }
 };
 
 /// One plane of a cache and the values its words stand for.
 struct Plane {
-  explicit Plane(const CacheShape &shape) : bf16(shape.bf16), buffer(shape.count() * (shape.bf16 ? 2 : 4)) {
+  explicit Plane(const CacheShape &shape)
+      : bf16(shape.bf16), buffer(shape.count() * (shape.bf16 ? 2 : 4)) {
     std::memset(buffer.as<char>(), 0xff, buffer.size()); // NaN: positions that must not be read
   }
   void set(size_t i, float value) {
@@ -31,7 +32,9 @@ struct Plane {
     else
       buffer.as<float>()[i] = value;
   }
-  double get(size_t i) { return bf16 ? decodeBf16(buffer.as<uint16_t>()[i]) : buffer.as<float>()[i]; }
+  double get(size_t i) {
+    return bf16 ? decodeBf16(buffer.as<uint16_t>()[i]) : buffer.as<float>()[i];
+  }
   bool bf16;
   Buffer buffer;
 };
@@ -40,9 +43,12 @@ std::string tensor(bool dynamic, int64_t width) {
   return std::string("tensor<") + (dynamic ? "?" : "1") + "x" + std::to_string(width) + "xf32>";
 }
 
-std::string attributes(const std::string &family, bool dynamic, int64_t maxRows, int64_t tilesPerRow) {
-  return " attributes {family = \"" + family + "\", profile = \"f32\", rows = " + std::to_string(dynamic ? maxRows : 1) +
-         (dynamic ? ", dynamic_rows" : "") + ", tiles_const = " + std::to_string(dynamic ? 0 : tilesPerRow) +
+std::string attributes(const std::string &family, bool dynamic, int64_t maxRows,
+                       int64_t tilesPerRow) {
+  return " attributes {family = \"" + family +
+         "\", profile = \"f32\", rows = " + std::to_string(dynamic ? maxRows : 1) +
+         (dynamic ? ", dynamic_rows" : "") +
+         ", tiles_const = " + std::to_string(dynamic ? 0 : tilesPerRow) +
          ", tiles_per_row = " + std::to_string(dynamic ? tilesPerRow : 0) + "}";
 }
 
@@ -53,11 +59,12 @@ void checkAttention(const CacheShape &shape, int64_t heads) {
   std::string text;
   for (bool dynamic : {false, true}) {
     std::string type = tensor(dynamic, width);
-    text += std::string("ninfer.kernel @") + (dynamic ? "many" : "one") + "(%q: " + type + ", %c: " + shape.type() +
-            ", %p: index)" + attributes("attention", dynamic, maxRows, heads) +
+    text += std::string("ninfer.kernel @") + (dynamic ? "many" : "one") + "(%q: " + type +
+            ", %c: " + shape.type() + ", %p: index)" +
+            attributes("attention", dynamic, maxRows, heads) +
             " {\n  %y = ninfer.attention %q, %c, %p {heads = " + std::to_string(heads) +
-            ", kv_heads = " + std::to_string(shape.kvHeads) + ", scale = 3.0e-01} : " + type + ", " + shape.type() +
-            "\n  ninfer.yield %y : " + type + "\n}\n";
+            ", kv_heads = " + std::to_string(shape.kvHeads) + ", scale = 3.0e-01} : " + type +
+            ", " + shape.type() + "\n  ninfer.yield %y : " + type + "\n}\n";
   }
   for (const std::string &target : runnableTargets()) {
     SCOPED_TRACE(target + " " + shape.type() + " heads " + std::to_string(heads));
@@ -86,7 +93,8 @@ void checkAttention(const CacheShape &shape, int64_t heads) {
             for (int64_t p = 0; p < length; ++p) {
               double dot = 0, magnitude = 0;
               for (int64_t i = 0; i < dim; ++i) {
-                double term = q[size_t(r * width + h * dim + i)] * keys.get(size_t((base + p) * dim + i));
+                double term =
+                    q[size_t(r * width + h * dim + i)] * keys.get(size_t((base + p) * dim + i));
                 dot += term;
                 magnitude += std::fabs(term);
               }
@@ -105,18 +113,22 @@ void checkAttention(const CacheShape &shape, int64_t heads) {
               }
               size_t at = size_t(r * width + h * dim + i);
               expected[at] = sum;
-              // Scores err by (dim + 4) units of their magnitude, which scales each weight; then sums of `length`.
-              bound[at] = magnitude * (2 * spread * double(dim + 4) + double(length) + 32) * 0x1p-24 * 2 + 1e-30;
+              // Scores err by (dim + 4) units of their magnitude, which scales each weight; then
+              // sums of `length`.
+              bound[at] =
+                  magnitude * (2 * spread * double(dim + 4) + double(length) + 32) * 0x1p-24 * 2 +
+                  1e-30;
             }
           }
         for (int64_t pieces : {int64_t(1), int64_t(2), int64_t(3), count * heads}) {
           auto in = bufferOf(q), out = floatBuffer(q.size());
-          compiled->run(kernel,
-                        {in->as<void>(), keys.buffer.as<void>(), values.buffer.as<void>(), out->as<void>()}, {out.get()},
-                        count, position, count * heads, pieces);
+          compiled->run(
+              kernel,
+              {in->as<void>(), keys.buffer.as<void>(), values.buffer.as<void>(), out->as<void>()},
+              {out.get()}, count, position, count * heads, pieces);
           expectWithin(out->as<float>(), expected, bound,
-                       "rows " + std::to_string(rows) + " position " + std::to_string(position) + " pieces " +
-                           std::to_string(pieces));
+                       "rows " + std::to_string(rows) + " position " + std::to_string(position) +
+                           " pieces " + std::to_string(pieces));
         }
       }
   }
@@ -134,41 +146,48 @@ void checkAppend(const CacheShape &shape, int64_t heads, bool norm, bool fused, 
   constexpr int64_t maxRows = 4;
   const int64_t dim = shape.dim, qWidth = heads * dim, kWidth = shape.kvHeads * dim;
   const int64_t tilesPerRow = !fused || wholeRows ? 1 : heads + shape.kvHeads;
-  const std::string table = "!ninfer.rope_table<" + std::to_string(shape.capacity) + "x" + std::to_string(dim / 2) + ">";
+  const std::string table =
+      "!ninfer.rope_table<" + std::to_string(shape.capacity) + "x" + std::to_string(dim / 2) + ">";
   Weight queryNorm(Format::BF16, {uint64_t(dim)}, 51), keyNorm(Format::BF16, {uint64_t(dim)}, 52);
   std::string text;
   for (bool dynamic : {false, true}) {
-    std::string q = tensor(dynamic, qWidth), k = tensor(dynamic, kWidth), name = dynamic ? "many" : "one";
+    std::string q = tensor(dynamic, qWidth), k = tensor(dynamic, kWidth),
+                name = dynamic ? "many" : "one";
     if (!fused) {
-      text += "ninfer.kernel @" + name + "(%k: " + k + ", %v: " + k + ", %c: " + shape.type() + ", %p: index)" +
-              attributes("kv_append", dynamic, maxRows, 1) + " {\n  ninfer.kv_append %k, %v, %c, %p : " + k + ", " +
-              shape.type() + "\n  ninfer.yield\n}\n";
+      text += "ninfer.kernel @" + name + "(%k: " + k + ", %v: " + k + ", %c: " + shape.type() +
+              ", %p: index)" + attributes("kv_append", dynamic, maxRows, 1) +
+              " {\n  ninfer.kv_append %k, %v, %c, %p : " + k + ", " + shape.type() +
+              "\n  ninfer.yield\n}\n";
       continue;
     }
     std::string norms, qIn = "%q", kIn = "%k", nq = queryNorm.type();
     if (norm) {
-      norms = "    %nq = ninfer.head_norm %q, %wq {heads = " + std::to_string(heads) + ", eps = 1.0e-06} : " + q + ", " +
-              nq + "\n    %nk = ninfer.head_norm %k, %wk {heads = " + std::to_string(shape.kvHeads) +
+      norms = "    %nq = ninfer.head_norm %q, %wq {heads = " + std::to_string(heads) +
+              ", eps = 1.0e-06} : " + q + ", " + nq +
+              "\n    %nk = ninfer.head_norm %k, %wk {heads = " + std::to_string(shape.kvHeads) +
               ", eps = 1.0e-06} : " + k + ", " + nq + "\n";
       qIn = "%nq";
       kIn = "%nk";
     }
     std::string extra = norm ? ", %aq: " + nq + ", %ak: " + nq : "";
     std::string bind = norm ? ", %wq = %aq : " + nq + ", %wk = %ak : " + nq : "";
-    text += "ninfer.kernel @" + name + "(%a: " + q + ", %b: " + k + ", %d: " + k + extra + ", %t0: " + table + ", %c0: " +
-            shape.type() + ", %p0: index)" + attributes("rope_append", dynamic, maxRows, tilesPerRow) +
-            " {\n  %r = ninfer.fused \"rope_append\" (%q = %a : " + q + ", %k = %b : " + k + ", %v = %d : " + k + bind +
-            ", %t = %t0 : " + table + ", %c = %c0 : " + shape.type() + ", %p = %p0 : index) -> " + q + " {\n" + norms +
-            "    %rq = ninfer.rope " + qIn + ", %t, %p {heads = " + std::to_string(heads) + "} : " + q + ", " + table +
-            "\n    %rk = ninfer.rope " + kIn + ", %t, %p {heads = " + std::to_string(shape.kvHeads) + "} : " + k + ", " +
-            table + "\n    ninfer.kv_append %rk, %v, %c, %p : " + k + ", " + shape.type() + "\n    ninfer.yield %rq : " + q +
-            "\n  }\n  ninfer.yield %r : " + q + "\n}\n";
+    text += "ninfer.kernel @" + name + "(%a: " + q + ", %b: " + k + ", %d: " + k + extra +
+            ", %t0: " + table + ", %c0: " + shape.type() + ", %p0: index)" +
+            attributes("rope_append", dynamic, maxRows, tilesPerRow) +
+            " {\n  %r = ninfer.fused \"rope_append\" (%q = %a : " + q + ", %k = %b : " + k +
+            ", %v = %d : " + k + bind + ", %t = %t0 : " + table + ", %c = %c0 : " + shape.type() +
+            ", %p = %p0 : index) -> " + q + " {\n" + norms + "    %rq = ninfer.rope " + qIn +
+            ", %t, %p {heads = " + std::to_string(heads) + "} : " + q + ", " + table +
+            "\n    %rk = ninfer.rope " + kIn +
+            ", %t, %p {heads = " + std::to_string(shape.kvHeads) + "} : " + k + ", " + table +
+            "\n    ninfer.kv_append %rk, %v, %c, %p : " + k + ", " + shape.type() +
+            "\n    ninfer.yield %rq : " + q + "\n  }\n  ninfer.yield %r : " + q + "\n}\n";
   }
   auto angles = randomFloats(size_t(shape.capacity * dim), 61);
 
   // Exact [norm and] rotation of one row of heads, and the float32 error bound of each element.
-  auto rotate = [&](const float *x, int64_t count, const Weight &weight, int64_t position, std::vector<double> &out,
-                    std::vector<double> &bound) {
+  auto rotate = [&](const float *x, int64_t count, const Weight &weight, int64_t position,
+                    std::vector<double> &out, std::vector<double> &bound) {
     for (int64_t h = 0; h < count; ++h) {
       std::vector<double> y(x + h * dim, x + (h + 1) * dim);
       if (fused && norm) {
@@ -181,9 +200,11 @@ void checkAppend(const CacheShape &shape, int64_t heads, bool norm, bool fused, 
       for (int64_t i = 0; i < dim; ++i) {
         const int64_t pair = i % (dim / 2);
         const double a = y[size_t(pair)], b = y[size_t(pair + dim / 2)];
-        const double c = angles[size_t(position * dim + 2 * pair)], s = angles[size_t(position * dim + 2 * pair + 1)];
+        const double c = angles[size_t(position * dim + 2 * pair)],
+                     s = angles[size_t(position * dim + 2 * pair + 1)];
         out.push_back(!fused ? y[size_t(i)] : i < dim / 2 ? a * c - b * s : b * c + a * s);
-        bound.push_back(fused ? (std::fabs(a) + std::fabs(b)) * (std::fabs(c) + std::fabs(s)) * double(dim + 20) * 0x1p-24
+        bound.push_back(fused ? (std::fabs(a) + std::fabs(b)) * (std::fabs(c) + std::fabs(s)) *
+                                    double(dim + 20) * 0x1p-24
                               : 0);
       }
     }
@@ -196,9 +217,11 @@ void checkAppend(const CacheShape &shape, int64_t heads, bool norm, bool fused, 
     for (int64_t rows : {int64_t(0), int64_t(1), maxRows})
       for (int64_t pieces : {int64_t(1), int64_t(2), std::max<int64_t>(rows, 1) * tilesPerRow}) {
         const int64_t count = std::max<int64_t>(rows, 1), position = 5;
-        auto q = randomFloats(size_t(count * qWidth), 41), k = randomFloats(size_t(count * kWidth), 42),
+        auto q = randomFloats(size_t(count * qWidth), 41),
+             k = randomFloats(size_t(count * kWidth), 42),
              v = randomFloats(size_t(count * kWidth), 43);
-        auto qIn = bufferOf(q), kIn = bufferOf(k), vIn = bufferOf(v), table32 = bufferOf(angles), out = floatBuffer(q.size());
+        auto qIn = bufferOf(q), kIn = bufferOf(k), vIn = bufferOf(v), table32 = bufferOf(angles),
+             out = floatBuffer(q.size());
         Plane keys(shape), values(shape);
         std::vector<void *> args;
         if (fused)
@@ -216,7 +239,8 @@ void checkAppend(const CacheShape &shape, int64_t heads, bool norm, bool fused, 
         std::vector<Buffer *> outputs = {&keys.buffer, &values.buffer};
         if (fused)
           outputs.push_back(out.get());
-        compiled->run(rows == 0 ? "one" : "many", args, outputs, count, position, count * tilesPerRow, pieces);
+        compiled->run(rows == 0 ? "one" : "many", args, outputs, count, position,
+                      count * tilesPerRow, pieces);
         for (int64_t r = 0; r < count; ++r) {
           std::vector<double> expected, bound;
           if (fused) {
@@ -240,7 +264,8 @@ void checkAppend(const CacheShape &shape, int64_t heads, bool norm, bool fused, 
             if (shape.bf16)
               bound[i] += (std::fabs(expected[i]) + bound[i]) * 0x1p-8;
           expectWithin(storedKeys.data(), expected, bound, "key");
-          expectWithin(storedValues.data(), wantedValues, std::vector<double>(wantedValues.size(), 0), "value");
+          expectWithin(storedValues.data(), wantedValues,
+                       std::vector<double>(wantedValues.size(), 0), "value");
         }
         // Nothing else was written: every other word is still NaN.
         size_t written = 0;

@@ -30,7 +30,8 @@ std::vector<std::string> runnableTargets() {
   return names;
 }
 
-Buffer::Buffer(size_t bytes, size_t align) : memory_(bytes + 2 * guardBytes + align, guardByte), bytes_(bytes) {
+Buffer::Buffer(size_t bytes, size_t align)
+    : memory_(bytes + 2 * guardBytes + align, guardByte), bytes_(bytes) {
   auto address = reinterpret_cast<uintptr_t>(memory_.data()) + guardBytes;
   skip_ = guardBytes + (align - address % align) % align;
   data_ = memory_.data() + skip_;
@@ -39,10 +40,12 @@ Buffer::Buffer(size_t bytes, size_t align) : memory_(bytes + 2 * guardBytes + al
 bool Buffer::guardsIntact() const {
   auto intact = [](std::byte b) { return b == guardByte; };
   return std::all_of(memory_.begin(), memory_.begin() + static_cast<ptrdiff_t>(skip_), intact) &&
-         std::all_of(memory_.begin() + static_cast<ptrdiff_t>(skip_ + bytes_), memory_.end(), intact);
+         std::all_of(memory_.begin() + static_cast<ptrdiff_t>(skip_ + bytes_), memory_.end(),
+                     intact);
 }
 
-Result<CpuObject> compileText(const std::string &text, const CpuTarget &target, const CpuCodegenOptions &options) {
+Result<CpuObject> compileText(const std::string &text, const CpuTarget &target,
+                              const CpuCodegenOptions &options) {
   mlir::DialectRegistry registry;
   registry.insert<NinferDialect>();
   mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
@@ -53,7 +56,8 @@ Result<CpuObject> compileText(const std::string &text, const CpuTarget &target, 
   return compileKernels(*module, target, options);
 }
 
-std::unique_ptr<Compiled> Compiled::fromText(const std::string &text, const std::string &targetName) {
+std::unique_ptr<Compiled> Compiled::fromText(const std::string &text,
+                                             const std::string &targetName) {
   Result<CpuTarget> target = resolveCpuTarget(targetName);
   if (!target.ok()) {
     ADD_FAILURE() << target.error().render();
@@ -76,7 +80,8 @@ std::unique_ptr<Compiled> Compiled::fromText(const std::string &text, const std:
     ADD_FAILURE() << "cannot write the object";
     return nullptr;
   }
-  compiled->handle_ = dlopen(("/proc/self/fd/" + std::to_string(compiled->fd_)).c_str(), RTLD_NOW | RTLD_LOCAL);
+  compiled->handle_ =
+      dlopen(("/proc/self/fd/" + std::to_string(compiled->fd_)).c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!compiled->handle_) {
     ADD_FAILURE() << dlerror();
     return nullptr;
@@ -98,12 +103,14 @@ uint64_t Compiled::scratchBytes(const std::string &kernel) const {
   return 0;
 }
 
-void Compiled::run(const std::string &kernel, const std::vector<void *> &args, const std::vector<Buffer *> &outputs,
-                   int64_t rows, int64_t position, int64_t tiles, int64_t pieces) const {
+void Compiled::run(const std::string &kernel, const std::vector<void *> &args,
+                   const std::vector<Buffer *> &outputs, int64_t rows, int64_t position,
+                   int64_t tiles, int64_t pieces) const {
   auto entry = reinterpret_cast<ninfer_kernel_fn>(dlsym(handle_, kernel.c_str()));
   ASSERT_NE(entry, nullptr) << kernel;
   int64_t scalars[NINFER_SCALAR_COUNT] = {rows, position, 0, 0};
-  // Halves of words, so that bf16 counts too; a half that is all ones counts as not written, which loses nothing.
+  // Halves of words, so that bf16 counts too; a half that is all ones counts as not written, which
+  // loses nothing.
   constexpr uint16_t unwritten = 0xffff;
   std::vector<std::vector<uint16_t>> all;
   for (Buffer *output : outputs)
@@ -113,14 +120,16 @@ void Compiled::run(const std::string &kernel, const std::vector<void *> &args, c
     std::memset(scratch.as<char>(), 0xff, scratch.size());
     for (Buffer *output : outputs)
       std::memset(output->as<char>(), 0xff, output->size());
-    entry(args.data(), scalars, tiles * piece / pieces, tiles * (piece + 1) / pieces, scratch.as<void>());
+    entry(args.data(), scalars, tiles * piece / pieces, tiles * (piece + 1) / pieces,
+          scratch.as<void>());
     ASSERT_TRUE(scratch.guardsIntact()) << kernel << " writes outside its scratch";
     for (size_t i = 0; i < outputs.size(); ++i) {
       ASSERT_TRUE(outputs[i]->guardsIntact()) << kernel << " writes around output " << i;
       const uint16_t *halves = outputs[i]->as<uint16_t>();
       for (size_t h = 0; h < all[i].size(); ++h)
         if (halves[h] != unwritten) {
-          ASSERT_EQ(all[i][h], unwritten) << kernel << ": two tile ranges write half word " << h << " of output " << i;
+          ASSERT_EQ(all[i][h], unwritten)
+              << kernel << ": two tile ranges write half word " << h << " of output " << i;
           all[i][h] = halves[h];
         }
     }
@@ -129,7 +138,8 @@ void Compiled::run(const std::string &kernel, const std::vector<void *> &args, c
     std::memcpy(outputs[i]->as<char>(), all[i].data(), outputs[i]->size());
 }
 
-Weight::Weight(Format format, std::vector<uint64_t> shapeIn, uint32_t seed) : shape(std::move(shapeIn)) {
+Weight::Weight(Format format, std::vector<uint64_t> shapeIn, uint32_t seed)
+    : shape(std::move(shapeIn)) {
   Result<EncodedGeometry> planned = encodedGeometry(format, layoutOf(format), shape);
   if (!planned.ok()) {
     ADD_FAILURE() << planned.error().render();
@@ -231,12 +241,12 @@ std::unique_ptr<Buffer> bufferOf(const std::vector<float> &values) {
   return buffer;
 }
 
-void expectWithin(const float *actual, const std::vector<double> &expected, const std::vector<double> &bound,
-                  const std::string &what) {
+void expectWithin(const float *actual, const std::vector<double> &expected,
+                  const std::vector<double> &bound, const std::string &what) {
   for (size_t i = 0; i < expected.size(); ++i)
     if (!(std::fabs(actual[i] - expected[i]) <= bound[i])) {
-      ADD_FAILURE() << what << ": element " << i << " is " << actual[i] << ", expected " << expected[i] << " +- "
-                    << bound[i];
+      ADD_FAILURE() << what << ": element " << i << " is " << actual[i] << ", expected "
+                    << expected[i] << " +- " << bound[i];
       return;
     }
 }

@@ -1,6 +1,6 @@
 // Runs kernels made from text: parse, compile, map the ELF from memory, call it on guarded buffers.
-// Expected values come from artifact/layouts (which decodes words one by one) and double arithmetic here;
-// nothing is shared with the micro-kernels.
+// Expected values come from artifact/layouts (which decodes words one by one) and double arithmetic
+// here; nothing is shared with the micro-kernels.
 #ifndef NINFER_TEST_UNIT_CODEGEN_CPU_HARNESS_H
 #define NINFER_TEST_UNIT_CODEGEN_CPU_HARNESS_H
 
@@ -49,11 +49,12 @@ public:
   const CpuObject &object() const { return object_; }
   uint64_t scratchBytes(const std::string &kernel) const;
 
-  /// Runs tiles [0, tiles) in `pieces` runs, last run first, each with fresh scratch full of NaN and guards.
-  /// `outputs` are filled with NaN (all bits set) before; no two runs may write the same word of them, since runs
-  /// of one launch happen at the same time.
-  void run(const std::string &kernel, const std::vector<void *> &args, const std::vector<Buffer *> &outputs, int64_t rows,
-           int64_t position, int64_t tiles, int64_t pieces) const;
+  /// Runs tiles [0, tiles) in `pieces` runs, last run first, each with fresh scratch full of NaN
+  /// and guards. `outputs` are filled with NaN (all bits set) before; no two runs may write the
+  /// same word of them, since runs of one launch happen at the same time.
+  void run(const std::string &kernel, const std::vector<void *> &args,
+           const std::vector<Buffer *> &outputs, int64_t rows, int64_t position, int64_t tiles,
+           int64_t pieces) const;
 
 private:
   CpuObject object_;
@@ -62,7 +63,8 @@ private:
 };
 
 /// Compiles text and gives the result or the error.
-Result<CpuObject> compileText(const std::string &text, const CpuTarget &target, const CpuCodegenOptions &options = {});
+Result<CpuObject> compileText(const std::string &text, const CpuTarget &target,
+                              const CpuCodegenOptions &options = {});
 
 /// A weight with random legal words, stored as the layout says, and its exactly decoded values.
 struct Weight {
@@ -83,9 +85,10 @@ std::vector<float> randomFloats(size_t count, uint32_t seed, float scale = 1.0f)
 std::unique_ptr<Buffer> floatBuffer(size_t count);
 std::unique_ptr<Buffer> bufferOf(const std::vector<float> &values);
 
-/// Every |actual - expected| must be within its own bound; reports the first that is not, NaN included.
-void expectWithin(const float *actual, const std::vector<double> &expected, const std::vector<double> &bound,
-                  const std::string &what);
+/// Every |actual - expected| must be within its own bound; reports the first that is not, NaN
+/// included.
+void expectWithin(const float *actual, const std::vector<double> &expected,
+                  const std::vector<double> &bound, const std::string &what);
 
 } // namespace ninfer::test
 

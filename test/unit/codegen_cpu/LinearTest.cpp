@@ -35,7 +35,8 @@ int64_t tilesOf(const LinearCase &c) {
 }
 
 std::string tensor(int64_t rows, int64_t width) {
-  return "tensor<" + (rows == 1 ? std::string("1") : std::string("?")) + "x" + std::to_string(width) + "xf32>";
+  return "tensor<" + (rows == 1 ? std::string("1") : std::string("?")) + "x" +
+         std::to_string(width) + "xf32>";
 }
 
 /// One kernel and the data of its arguments.
@@ -47,7 +48,8 @@ struct Instance {
 
   explicit Instance(const LinearCase &kase) : c(kase) {
     for (size_t i = 0; i < c.n.size(); ++i)
-      weights.emplace_back(c.formats[i], std::vector<uint64_t>{uint64_t(c.n[i]), uint64_t(c.k)}, uint32_t(100 + i));
+      weights.emplace_back(c.formats[i], std::vector<uint64_t>{uint64_t(c.n[i]), uint64_t(c.k)},
+                           uint32_t(100 + i));
     if (c.norm)
       normWeight = std::make_unique<Weight>(Format::BF16, std::vector<uint64_t>{uint64_t(c.k)}, 7);
     text = makeText();
@@ -73,14 +75,16 @@ struct Instance {
       xType = tensor(1, c.k);
     }
     if (normWeight) {
-      line("%normed = ninfer.rms_norm " + x + ", %nw {eps = 1.0e-05} : " + xType + ", " + normWeight->type());
+      line("%normed = ninfer.rms_norm " + x + ", %nw {eps = 1.0e-05} : " + xType + ", " +
+           normWeight->type());
       x = "%normed";
     }
     std::vector<std::string> results, types;
     for (size_t i = 0; i < weights.size(); ++i) {
       std::string y = "%y" + std::to_string(i), type = tensor(resultRows(), c.n[i]);
       line(y + " = ninfer.linear " + x + ", %w" + std::to_string(i) + " policy<" +
-           (c.profile == "a8" ? "AllowA8" : "A16Only") + "> : " + xType + ", " + weights[i].type() + " -> " + type);
+           (c.profile == "a8" ? "AllowA8" : "A16Only") + "> : " + xType + ", " + weights[i].type() +
+           " -> " + type);
       results.push_back(y);
       types.push_back(type);
     }
@@ -106,15 +110,16 @@ struct Instance {
       parameters.push_back("%" + std::string(c.raw ? "" : "a_") + name + ": " + type);
       bindings.push_back("%" + name + " = %a_" + name + " : " + type);
     }
-    std::string out = "ninfer.kernel @" + c.name + "(" + join(parameters) + ") attributes {family = \"linear_" +
-                      c.profile + "\", profile = \"" + c.profile + "\", rows = " + std::to_string(resultRows()) +
-                      (dynamic() ? ", dynamic_rows" : "") + ", tiles_const = " + std::to_string(tilesOf(c)) +
-                      ", tiles_per_row = 0} {\n";
+    std::string out = "ninfer.kernel @" + c.name + "(" + join(parameters) +
+                      ") attributes {family = \"linear_" + c.profile + "\", profile = \"" +
+                      c.profile + "\", rows = " + std::to_string(resultRows()) +
+                      (dynamic() ? ", dynamic_rows" : "") +
+                      ", tiles_const = " + std::to_string(tilesOf(c)) + ", tiles_per_row = 0} {\n";
     if (c.raw)
       return out + body + "}\n";
     std::string fusedTypes = types.size() == 1 ? types[0] : "(" + join(types) + ")";
-    out += "  %r:" + std::to_string(types.size()) + " = ninfer.fused \"linear\" (" + join(bindings) + ") -> " + fusedTypes +
-           " {\n" + body + "  }\n  ninfer.yield ";
+    out += "  %r:" + std::to_string(types.size()) + " = ninfer.fused \"linear\" (" +
+           join(bindings) + ") -> " + fusedTypes + " {\n" + body + "  }\n  ninfer.yield ";
     for (size_t i = 0; i < types.size(); ++i)
       outer.push_back("%r#" + std::to_string(i));
     return out + join(outer) + " : " + join(types) + "\n}\n";
@@ -153,7 +158,9 @@ struct Instance {
       for (int64_t i = 0; i < c.k; ++i)
         meanSquare += double(source[i]) * source[i] / double(c.k);
       for (int64_t i = 0; i < c.k; ++i)
-        in[size_t(i)] = c.norm ? source[i] / std::sqrt(meanSquare + eps) * normWeight->at(0, uint64_t(i)) : source[i];
+        in[size_t(i)] =
+            c.norm ? source[i] / std::sqrt(meanSquare + eps) * normWeight->at(0, uint64_t(i))
+                   : source[i];
       std::vector<std::vector<double>> y(weights.size()), bound(weights.size());
       for (size_t s = 0; s < weights.size(); ++s) {
         const int64_t group = c.formats[s] == Format::W8G32_F16S ? 32 : 64;
@@ -161,7 +168,9 @@ struct Instance {
           double largest = 0;
           for (int64_t i = g; i < std::min(g + group, c.k); ++i)
             largest = std::max(largest, std::fabs(in[size_t(i)]));
-          double half = c.profile == "a16" ? largest / 32767 / 2 : c.profile == "a8" ? largest / 127 / 2 : 0;
+          double half = c.profile == "a16"  ? largest / 32767 / 2
+                        : c.profile == "a8" ? largest / 127 / 2
+                                            : 0;
           for (int64_t i = g; i < std::min(g + group, c.k); ++i)
             step[size_t(i)] = half * 1.001;
         }
@@ -174,7 +183,8 @@ struct Instance {
             rounding += std::fabs(w) * step[size_t(i)];
           }
           y[s].push_back(sum);
-          // float32 sums of K terms in any order, plus the norm and the scales: (K + 16) units of 2^-24.
+          // float32 sums of K terms in any order, plus the norm and the scales: (K + 16) units of
+          // 2^-24.
           bound[s].push_back(rounding + magnitude * double(c.k + 16) * 0x1p-24 + 1e-30);
         }
       }
@@ -188,13 +198,14 @@ struct Instance {
             double g = y[0][n], u = y[1][n], silu = g / (1 + std::exp(-g));
             expected[n] = silu * u;
             // |silu'| < 1.1; the product of two errors and 8 float32 roundings.
-            limit[n] = 1.1 * bound[0][n] * (std::fabs(u) + bound[1][n]) + std::fabs(silu) * bound[1][n] +
-                       std::fabs(expected[n]) * 8 * 0x1p-23 + 1e-30;
+            limit[n] = 1.1 * bound[0][n] * (std::fabs(u) + bound[1][n]) +
+                       std::fabs(silu) * bound[1][n] + std::fabs(expected[n]) * 8 * 0x1p-23 + 1e-30;
           }
         }
         expectWithin(outs[i]->as<float>() + row * c.n[i], expected, limit,
-                     c.name + " rows " + std::to_string(rows) + " pieces " + std::to_string(pieces) + " row " +
-                         std::to_string(row) + " result " + std::to_string(i));
+                     c.name + " rows " + std::to_string(rows) + " pieces " +
+                         std::to_string(pieces) + " row " + std::to_string(row) + " result " +
+                         std::to_string(i));
       }
     }
   }
@@ -216,58 +227,133 @@ void checkCases(const std::vector<LinearCase> &cases, const std::vector<int64_t>
   }
 }
 
-constexpr Format q4 = Format::Q4G64_F16S, q5 = Format::Q5G64_F16S, q6 = Format::Q6G64_F16S, w8 = Format::W8G32_F16S,
-                 bf16 = Format::BF16, fp32 = Format::FP32, nvfp4 = Format::NVFP4, fp8 = Format::FP8_E4M3FN_ROW_BF16S;
+constexpr Format q4 = Format::Q4G64_F16S, q5 = Format::Q5G64_F16S, q6 = Format::Q6G64_F16S,
+                 w8 = Format::W8G32_F16S, bf16 = Format::BF16, fp32 = Format::FP32,
+                 nvfp4 = Format::NVFP4, fp8 = Format::FP8_E4M3FN_ROW_BF16S;
 
 TEST(CpuLinear, DecodeEveryFormatAndProfile) {
-  checkCases({{.name = "q4_a16", .profile = "a16", .formats = {q4}, .n = {100}, .k = 576, .raw = true},
-              {.name = "q5_a16", .profile = "a16", .formats = {q5}, .n = {33}, .k = 192},
-              {.name = "q6_a16", .profile = "a16", .formats = {q6}, .n = {17}, .k = 1536},
-              {.name = "w8_a16", .profile = "a16", .formats = {w8}, .n = {50}, .k = 160},
-              {.name = "q4_a8", .profile = "a8", .formats = {q4}, .n = {31}, .k = 320},
-              {.name = "w8_a8", .profile = "a8", .formats = {w8}, .n = {19}, .k = 576},
-              {.name = "q4_f32", .profile = "f32", .formats = {q4}, .n = {40}, .k = 100},
-              {.name = "q5_f32", .profile = "f32", .formats = {q5}, .n = {8}, .k = 64},
-              {.name = "q6_f32", .profile = "f32", .formats = {q6}, .n = {9}, .k = 200},
-              {.name = "w8_f32", .profile = "f32", .formats = {w8}, .n = {12}, .k = 96},
-              {.name = "bf16_f32", .profile = "f32", .formats = {bf16}, .n = {65}, .k = 577},
-              {.name = "fp32_f32", .profile = "f32", .formats = {fp32}, .n = {7}, .k = 33},
-              {.name = "fp8_f32", .profile = "f32", .formats = {fp8}, .n = {20}, .k = 130},
-              {.name = "nvfp4_f32", .profile = "f32", .formats = {nvfp4}, .n = {128}, .k = 128},
-              {.name = "one_output", .profile = "a16", .formats = {q4}, .n = {1}, .k = 1}},
-             {1});
+  checkCases(
+      {{.name = "q4_a16", .profile = "a16", .formats = {q4}, .n = {100}, .k = 576, .raw = true},
+       {.name = "q5_a16", .profile = "a16", .formats = {q5}, .n = {33}, .k = 192},
+       {.name = "q6_a16", .profile = "a16", .formats = {q6}, .n = {17}, .k = 1536},
+       {.name = "w8_a16", .profile = "a16", .formats = {w8}, .n = {50}, .k = 160},
+       {.name = "q4_a8", .profile = "a8", .formats = {q4}, .n = {31}, .k = 320},
+       {.name = "w8_a8", .profile = "a8", .formats = {w8}, .n = {19}, .k = 576},
+       {.name = "q4_f32", .profile = "f32", .formats = {q4}, .n = {40}, .k = 100},
+       {.name = "q5_f32", .profile = "f32", .formats = {q5}, .n = {8}, .k = 64},
+       {.name = "q6_f32", .profile = "f32", .formats = {q6}, .n = {9}, .k = 200},
+       {.name = "w8_f32", .profile = "f32", .formats = {w8}, .n = {12}, .k = 96},
+       {.name = "bf16_f32", .profile = "f32", .formats = {bf16}, .n = {65}, .k = 577},
+       {.name = "fp32_f32", .profile = "f32", .formats = {fp32}, .n = {7}, .k = 33},
+       {.name = "fp8_f32", .profile = "f32", .formats = {fp8}, .n = {20}, .k = 130},
+       {.name = "nvfp4_f32", .profile = "f32", .formats = {nvfp4}, .n = {128}, .k = 128},
+       {.name = "one_output", .profile = "a16", .formats = {q4}, .n = {1}, .k = 1}},
+      {1});
 }
 
 TEST(CpuLinear, DecodeFused) {
-  checkCases({{.name = "qkv", .profile = "a16", .formats = {q6, q6, w8}, .n = {576, 192, 192}, .k = 576, .norm = true},
-              {.name = "kq_f32", .profile = "f32", .formats = {bf16, q4}, .n = {24, 5}, .k = 128, .norm = true},
-              {.name = "residual", .profile = "a16", .formats = {q5}, .n = {90}, .k = 320, .epilogue = Epilogue::Residual},
-              {.name = "mlp", .profile = "a16", .formats = {q4, q4}, .n = {150, 150}, .k = 576, .norm = true,
+  checkCases({{.name = "qkv",
+               .profile = "a16",
+               .formats = {q6, q6, w8},
+               .n = {576, 192, 192},
+               .k = 576,
+               .norm = true},
+              {.name = "kq_f32",
+               .profile = "f32",
+               .formats = {bf16, q4},
+               .n = {24, 5},
+               .k = 128,
+               .norm = true},
+              {.name = "residual",
+               .profile = "a16",
+               .formats = {q5},
+               .n = {90},
+               .k = 320,
+               .epilogue = Epilogue::Residual},
+              {.name = "mlp",
+               .profile = "a16",
+               .formats = {q4, q4},
+               .n = {150, 150},
+               .k = 576,
+               .norm = true,
                .epilogue = Epilogue::Swiglu},
-              {.name = "mlp_mixed", .profile = "a16", .formats = {w8, q6}, .n = {21, 21}, .k = 64,
+              {.name = "mlp_mixed",
+               .profile = "a16",
+               .formats = {w8, q6},
+               .n = {21, 21},
+               .k = 64,
                .epilogue = Epilogue::Swiglu},
-              {.name = "residual_a8", .profile = "a8", .formats = {q6}, .n = {34}, .k = 128, .norm = true,
+              {.name = "residual_a8",
+               .profile = "a8",
+               .formats = {q6},
+               .n = {34},
+               .k = 128,
+               .norm = true,
                .epilogue = Epilogue::Residual}},
              {1});
 }
 
 TEST(CpuLinear, PrefillEveryRowCount) {
-  checkCases({{.name = "q4_a16_rows", .profile = "a16", .formats = {q4}, .n = {100}, .k = 192, .maxRows = 150},
-              {.name = "w8_f32_rows", .profile = "f32", .formats = {w8}, .n = {37}, .k = 96, .maxRows = 150, .raw = true},
-              {.name = "qkv_rows", .profile = "a16", .formats = {q5, w8, w8}, .n = {70, 33, 16}, .k = 128, .maxRows = 150,
+  checkCases({{.name = "q4_a16_rows",
+               .profile = "a16",
+               .formats = {q4},
+               .n = {100},
+               .k = 192,
+               .maxRows = 150},
+              {.name = "w8_f32_rows",
+               .profile = "f32",
+               .formats = {w8},
+               .n = {37},
+               .k = 96,
+               .maxRows = 150,
+               .raw = true},
+              {.name = "qkv_rows",
+               .profile = "a16",
+               .formats = {q5, w8, w8},
+               .n = {70, 33, 16},
+               .k = 128,
+               .maxRows = 150,
                .norm = true},
-              {.name = "mlp_rows", .profile = "a16", .formats = {q6, q6}, .n = {97, 97}, .k = 64, .maxRows = 150,
-               .norm = true, .epilogue = Epilogue::Swiglu},
-              {.name = "residual_rows", .profile = "a8", .formats = {q4}, .n = {130}, .k = 72, .maxRows = 150,
+              {.name = "mlp_rows",
+               .profile = "a16",
+               .formats = {q6, q6},
+               .n = {97, 97},
+               .k = 64,
+               .maxRows = 150,
+               .norm = true,
+               .epilogue = Epilogue::Swiglu},
+              {.name = "residual_rows",
+               .profile = "a8",
+               .formats = {q4},
+               .n = {130},
+               .k = 72,
+               .maxRows = 150,
                .epilogue = Epilogue::Residual},
-              {.name = "bf16_rows", .profile = "f32", .formats = {bf16}, .n = {66}, .k = 51, .maxRows = 150}},
+              {.name = "bf16_rows",
+               .profile = "f32",
+               .formats = {bf16},
+               .n = {66},
+               .k = 51,
+               .maxRows = 150}},
              {1, 2, 5, 16, 17, 128, 129, 150});
 }
 
 TEST(CpuLinear, LastRowPrologue) {
-  checkCases({{.name = "head", .profile = "a16", .formats = {w8}, .n = {300}, .k = 96, .maxRows = 9, .norm = true,
+  checkCases({{.name = "head",
+               .profile = "a16",
+               .formats = {w8},
+               .n = {300},
+               .k = 96,
+               .maxRows = 9,
+               .norm = true,
                .lastRow = true},
-              {.name = "head_plain", .profile = "f32", .formats = {bf16}, .n = {30}, .k = 40, .maxRows = 9, .lastRow = true}},
+              {.name = "head_plain",
+               .profile = "f32",
+               .formats = {bf16},
+               .n = {30},
+               .k = 40,
+               .maxRows = 9,
+               .lastRow = true}},
              {1, 2, 9});
 }
 

@@ -7,6 +7,18 @@
 #include "llvm/AsmParser/Parser.h"
 #include "llvm/Support/SourceMgr.h"
 
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#include <sanitizer/lsan_interface.h>
+#define NINFER_TEST_LEAKS_BEGIN __lsan_disable()
+#define NINFER_TEST_LEAKS_END __lsan_enable()
+#endif
+#endif
+#ifndef NINFER_TEST_LEAKS_BEGIN
+#define NINFER_TEST_LEAKS_BEGIN
+#define NINFER_TEST_LEAKS_END
+#endif
+
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -25,12 +37,15 @@ std::string why(const Result<T> &result) {
   return result.ok() ? "" : result.error().render();
 }
 
-bool contains(const std::string &text, const std::string &part) { return text.find(part) != std::string::npos; }
+bool contains(const std::string &text, const std::string &part) {
+  return text.find(part) != std::string::npos;
+}
 
 // --- targets ---
 
 TEST(CpuTargets, LevelsGrow) {
-  CpuTarget v3 = targetNamed("x86-64-v3"), v4 = targetNamed("x86-64-v4"), zen = targetNamed("znver4");
+  CpuTarget v3 = targetNamed("x86-64-v3"), v4 = targetNamed("x86-64-v4"),
+            zen = targetNamed("znver4");
   EXPECT_EQ(v3.level, CpuLevel::V3);
   EXPECT_EQ(v4.level, CpuLevel::V4);
   EXPECT_EQ(zen.level, CpuLevel::V4Vnni);
@@ -82,39 +97,49 @@ cpu::LlvmUnit unitOf(const std::string &ir) {
   return unit;
 }
 
-Result<std::vector<char>> compile(const std::string &ir, const char *target, std::string_view bitcode = {}) {
+Result<std::vector<char>> compile(const std::string &ir, const char *target,
+                                  std::string_view bitcode = {}) {
   cpu::LlvmUnit unit = unitOf(ir);
   return cpu::compileModule(unit, targetNamed(target), bitcode, {"entry"}, nullptr);
 }
 
 TEST(CpuObject, UndefinedCallIsNamed) {
-  auto object = compile("declare float @expf(float)\n"
-                        "define float @entry(float %x) {\n  %y = call float @expf(float %x)\n  ret float %y\n}\n",
-                        "x86-64-v3");
+  auto object = compile(
+      "declare float @expf(float)\n"
+      "define float @entry(float %x) {\n  %y = call float @expf(float %x)\n  ret float %y\n}\n",
+      "x86-64-v3");
   ASSERT_FALSE(object.ok());
   EXPECT_EQ(object.error().code, "NB0483");
   EXPECT_TRUE(contains(object.error().message, "calls expf")) << object.error().message;
 }
 
 TEST(CpuObject, InstructionTheCpuLacksIsAnError) {
-  const char *ir = "declare <16 x i32> @llvm.x86.avx512.vpdpbusd.512(<16 x i32>, <64 x i8>, <64 x i8>)\n"
-                   "define void @entry(ptr %p) {\n  %a = load <16 x i32>, ptr %p\n  %b = load <64 x i8>, ptr %p\n"
-                   "  %r = call <16 x i32> @llvm.x86.avx512.vpdpbusd.512(<16 x i32> %a, <64 x i8> %b, <64 x i8> %b)\n"
-                   "  store <16 x i32> %r, ptr %p\n  ret void\n}\n";
+  const char *ir =
+      "declare <16 x i32> @llvm.x86.avx512.vpdpbusd.512(<16 x i32>, <64 x i8>, <64 x i8>)\n"
+      "define void @entry(ptr %p) {\n  %a = load <16 x i32>, ptr %p\n  %b = load <64 x i8>, ptr "
+      "%p\n"
+      "  %r = call <16 x i32> @llvm.x86.avx512.vpdpbusd.512(<16 x i32> %a, <64 x i8> %b, <64 x i8> "
+      "%b)\n"
+      "  store <16 x i32> %r, ptr %p\n  ret void\n}\n";
+  NINFER_TEST_LEAKS_BEGIN; // what LLVM held when it gave up stays allocated
   auto object = compile(ir, "x86-64-v3");
+  NINFER_TEST_LEAKS_END;
   ASSERT_FALSE(object.ok());
   EXPECT_EQ(object.error().code, "NB0483");
-  EXPECT_TRUE(contains(object.error().message, "LLVM gave up on code for x86-64-v3")) << object.error().message;
+  EXPECT_TRUE(contains(object.error().message, "LLVM gave up on code for x86-64-v3"))
+      << object.error().message;
   EXPECT_TRUE(compile(ir, "znver4").ok()) << "and the process goes on";
 }
 
 TEST(CpuObject, CopyLoopStaysALoop) {
-  auto object = compile("define void @entry(ptr noalias %d, ptr noalias %s, i64 %n) {\nentry:\n  br label %loop\nloop:\n"
-                        "  %i = phi i64 [ 0, %entry ], [ %next, %loop ]\n  %a = getelementptr i8, ptr %s, i64 %i\n"
-                        "  %b = getelementptr i8, ptr %d, i64 %i\n  %v = load i8, ptr %a\n  store i8 %v, ptr %b\n"
-                        "  %next = add i64 %i, 1\n  %more = icmp slt i64 %next, %n\n"
-                        "  br i1 %more, label %loop, label %done\ndone:\n  ret void\n}\n",
-                        "x86-64-v3");
+  auto object = compile(
+      "define void @entry(ptr noalias %d, ptr noalias %s, i64 %n) {\nentry:\n  br label "
+      "%loop\nloop:\n"
+      "  %i = phi i64 [ 0, %entry ], [ %next, %loop ]\n  %a = getelementptr i8, ptr %s, i64 %i\n"
+      "  %b = getelementptr i8, ptr %d, i64 %i\n  %v = load i8, ptr %a\n  store i8 %v, ptr %b\n"
+      "  %next = add i64 %i, 1\n  %more = icmp slt i64 %next, %n\n"
+      "  br i1 %more, label %loop, label %done\ndone:\n  ret void\n}\n",
+      "x86-64-v3");
   ASSERT_TRUE(object.ok()) << object.error().render();
   auto elf = cpu::linkSharedObject({*object});
   EXPECT_TRUE(elf.ok()) << elf.error().render(); // a call of memcpy would be undefined here
@@ -124,7 +149,9 @@ TEST(CpuObject, CopyLoopStaysALoop) {
 
 TEST(CpuElf, UndefinedSymbolFailsTheLink) {
   // A library call that only instruction selection introduces: 128-bit division.
-  auto object = compile("define i128 @entry(i128 %a, i128 %b) {\n  %q = udiv i128 %a, %b\n  ret i128 %q\n}\n", "x86-64-v3");
+  auto object =
+      compile("define i128 @entry(i128 %a, i128 %b) {\n  %q = udiv i128 %a, %b\n  ret i128 %q\n}\n",
+              "x86-64-v3");
   ASSERT_TRUE(object.ok());
   auto elf = cpu::linkSharedObject({*object});
   ASSERT_FALSE(elf.ok());
@@ -133,9 +160,10 @@ TEST(CpuElf, UndefinedSymbolFailsTheLink) {
 }
 
 TEST(CpuElf, RelocationsAreRefused) {
-  auto object = compile("@x = internal global i32 7\n@table = internal global ptr @x\n"
-                        "define ptr @entry() {\n  %p = load volatile ptr, ptr @table\n  ret ptr %p\n}\n",
-                        "x86-64-v3");
+  auto object =
+      compile("@x = internal global i32 7\n@table = internal global ptr @x\n"
+              "define ptr @entry() {\n  %p = load volatile ptr, ptr @table\n  ret ptr %p\n}\n",
+              "x86-64-v3");
   ASSERT_TRUE(object.ok());
   auto elf = cpu::linkSharedObject({*object});
   ASSERT_TRUE(elf.ok()) << elf.error().render();
@@ -145,10 +173,11 @@ TEST(CpuElf, RelocationsAreRefused) {
 }
 
 TEST(CpuElf, ConstantTablesNeedNone) {
-  auto object = compile("@table = internal constant [4 x i32] [i32 3, i32 1, i32 4, i32 1]\n"
-                        "define i32 @entry(i64 %i) {\n  %p = getelementptr [4 x i32], ptr @table, i64 0, i64 %i\n"
-                        "  %v = load i32, ptr %p\n  ret i32 %v\n}\n",
-                        "x86-64-v3");
+  auto object = compile(
+      "@table = internal constant [4 x i32] [i32 3, i32 1, i32 4, i32 1]\n"
+      "define i32 @entry(i64 %i) {\n  %p = getelementptr [4 x i32], ptr @table, i64 0, i64 %i\n"
+      "  %v = load i32, ptr %p\n  ret i32 %v\n}\n",
+      "x86-64-v3");
   ASSERT_TRUE(object.ok());
   auto elf = cpu::linkSharedObject({*object});
   ASSERT_TRUE(elf.ok());
@@ -175,7 +204,8 @@ ninfer.kernel @linear_w8(%x: tensor<1x64xf32>, %w: !ninfer.weight<24x64, W8G32_F
 )";
 
 std::filesystem::path freshDirectory(const char *name) {
-  auto path = std::filesystem::path(::testing::TempDir()) / ("ninfer-cpu-" + std::string(name) + std::to_string(getpid()));
+  auto path = std::filesystem::path(::testing::TempDir()) /
+              ("ninfer-cpu-" + std::string(name) + std::to_string(getpid()));
   std::filesystem::remove_all(path);
   return path;
 }
@@ -183,7 +213,8 @@ std::filesystem::path freshDirectory(const char *name) {
 TEST(CpuKernels, SameInputSameBytes) {
   CpuCodegenOptions one, two;
   two.threads = 2;
-  auto a = compileText(twoKernels, targetNamed("x86-64-v3"), one), b = compileText(twoKernels, targetNamed("x86-64-v3"), two);
+  auto a = compileText(twoKernels, targetNamed("x86-64-v3"), one),
+       b = compileText(twoKernels, targetNamed("x86-64-v3"), two);
   ASSERT_TRUE(a.ok() && b.ok()) << why(a) << why(b);
   EXPECT_EQ(a->elf, b->elf);
   ASSERT_EQ(a->kernels.size(), 2u);
@@ -234,7 +265,8 @@ TEST(CpuKernels, DumpsAndProgress) {
   auto object = compileText(twoKernels, targetNamed("x86-64-v3"), options);
   ASSERT_TRUE(object.ok()) << why(object);
   EXPECT_EQ(seen, (std::vector<std::string>{"1/2 add_one", "2/2 linear_w8"}));
-  for (const char *name : {"add_one.mlir", "add_one.ll", "add_one.opt.ll", "linear_w8.mlir", "kernels.so"})
+  for (const char *name :
+       {"add_one.mlir", "add_one.ll", "add_one.opt.ll", "linear_w8.mlir", "kernels.so"})
     EXPECT_TRUE(std::filesystem::exists(directory / name)) << name;
   std::filesystem::remove_all(directory);
 }
@@ -245,8 +277,10 @@ TEST(CpuKernels, NoKernelsNoObject) {
   EXPECT_TRUE(object->elf.empty() && object->kernels.empty());
 }
 
-/// The text with `from` replaced must be refused with a message that names the kernel and holds `why`.
-void expectRefused(std::string text, const std::string &from, const std::string &to, const std::string &why) {
+/// The text with `from` replaced must be refused with a message that names the kernel and holds
+/// `why`.
+void expectRefused(std::string text, const std::string &from, const std::string &to,
+                   const std::string &why) {
   size_t at = text.find(from);
   ASSERT_NE(at, std::string::npos) << from;
   text.replace(at, from.size(), to);
@@ -259,15 +293,24 @@ void expectRefused(std::string text, const std::string &from, const std::string 
 }
 
 TEST(CpuKernels, RefusesWhatItDoesNotImplement) {
-  expectRefused(twoKernels, "family = \"add\"", "family = \"mul\"", "no cpu code for family 'mul', profile 'f32': unknown family");
-  expectRefused(twoKernels, "family = \"add\"", "family = \"swiglu\"", "the kernel is not one swiglu");
-  expectRefused(twoKernels, "family = \"add\", profile = \"f32\"", "family = \"add\", profile = \"a16\"", "only profile f32 exists");
-  expectRefused(twoKernels, "tiles_const = 1", "tiles_const = 7", "7 + 0 tiles per row do not cut 1 units per row");
-  expectRefused(twoKernels, "@add_one", "@ni_add", "names that start with ni_ are those of micro-kernels");
-  expectRefused(twoKernels, "family = \"linear_a16\"", "family = \"linear_f32\"", "the family is for another profile");
-  expectRefused(twoKernels, "tiles_const = 3", "tiles_const = 4", "outputs make 3 tiles of 8, the kernel has 4 + 0 per row");
-  expectRefused(twoKernels, "\"linear_a16\", profile = \"a16\"", "\"linear_a8\", profile = \"a8\"", "the policy of a weight is A16Only");
-  expectRefused(twoKernels, "\"linear_a16\", profile = \"a16\"", "\"linear_b1\", profile = \"b1\"", "unknown profile");
+  expectRefused(twoKernels, "family = \"add\"", "family = \"mul\"",
+                "no cpu code for family 'mul', profile 'f32': unknown family");
+  expectRefused(twoKernels, "family = \"add\"", "family = \"swiglu\"",
+                "the kernel is not one swiglu");
+  expectRefused(twoKernels, "family = \"add\", profile = \"f32\"",
+                "family = \"add\", profile = \"a16\"", "only profile f32 exists");
+  expectRefused(twoKernels, "tiles_const = 1", "tiles_const = 7",
+                "7 + 0 tiles per row do not cut 1 units per row");
+  expectRefused(twoKernels, "@add_one", "@ni_add",
+                "names that start with ni_ are those of micro-kernels");
+  expectRefused(twoKernels, "family = \"linear_a16\"", "family = \"linear_f32\"",
+                "the family is for another profile");
+  expectRefused(twoKernels, "tiles_const = 3", "tiles_const = 4",
+                "outputs make 3 tiles of 8, the kernel has 4 + 0 per row");
+  expectRefused(twoKernels, "\"linear_a16\", profile = \"a16\"", "\"linear_a8\", profile = \"a8\"",
+                "the policy of a weight is A16Only");
+  expectRefused(twoKernels, "\"linear_a16\", profile = \"a16\"", "\"linear_b1\", profile = \"b1\"",
+                "unknown profile");
 }
 
 TEST(CpuKernels, RefusesIntegerProfilesOfFloatFormats) {

@@ -10,8 +10,10 @@ namespace {
 constexpr int64_t maxRows = 5;
 
 std::string attributes(const std::string &family, bool dynamic, int64_t tilesPerRow = 1) {
-  return " attributes {family = \"" + family + "\", profile = \"f32\", rows = " + std::to_string(dynamic ? maxRows : 1) +
-         (dynamic ? ", dynamic_rows" : "") + ", tiles_const = " + std::to_string(dynamic ? 0 : tilesPerRow) +
+  return " attributes {family = \"" + family +
+         "\", profile = \"f32\", rows = " + std::to_string(dynamic ? maxRows : 1) +
+         (dynamic ? ", dynamic_rows" : "") +
+         ", tiles_const = " + std::to_string(dynamic ? 0 : tilesPerRow) +
          ", tiles_per_row = " + std::to_string(dynamic ? tilesPerRow : 0) + "}";
 }
 
@@ -19,9 +21,11 @@ std::string tensor(bool dynamic, int64_t width) {
   return std::string("tensor<") + (dynamic ? "?" : "1") + "x" + std::to_string(width) + "xf32>";
 }
 
-/// Calls body(compiled object, name suffix, rows) for a one-row kernel and for every row count of a dynamic one.
-void forEachRun(const std::function<std::string(bool dynamic, const std::string &suffix)> &text,
-                const std::function<void(const Compiled &, const std::string &suffix, int64_t rows)> &body) {
+/// Calls body(compiled object, name suffix, rows) for a one-row kernel and for every row count of a
+/// dynamic one.
+void forEachRun(
+    const std::function<std::string(bool dynamic, const std::string &suffix)> &text,
+    const std::function<void(const Compiled &, const std::string &suffix, int64_t rows)> &body) {
   for (const std::string &target : runnableTargets()) {
     SCOPED_TRACE(target);
     auto compiled = Compiled::fromText(text(false, "one") + text(true, "many"), target);
@@ -33,18 +37,21 @@ void forEachRun(const std::function<std::string(bool dynamic, const std::string 
 }
 
 TEST(CpuRows, EmbeddingIsExact) {
-  for (Format format : {Format::BF16, Format::FP32, Format::Q4G64_F16S, Format::Q5G64_F16S, Format::Q6G64_F16S,
-                        Format::W8G32_F16S, Format::FP8_E4M3FN_ROW_BF16S, Format::NVFP4}) {
+  for (Format format :
+       {Format::BF16, Format::FP32, Format::Q4G64_F16S, Format::Q5G64_F16S, Format::Q6G64_F16S,
+        Format::W8G32_F16S, Format::FP8_E4M3FN_ROW_BF16S, Format::NVFP4}) {
     SCOPED_TRACE(std::string(canonicalName(format)));
     const bool block = format == Format::NVFP4;
     const int64_t n = block ? 256 : 37, k = block ? 192 : 101;
     Weight weight(format, {uint64_t(n), uint64_t(k)}, 3);
     forEachRun(
         [&](bool dynamic, const std::string &suffix) {
-          std::string tokens = dynamic ? "tensor<?xi32>" : "tensor<1xi32>", out = tensor(dynamic, k);
-          return "ninfer.kernel @embedding_" + suffix + "(%t: " + tokens + ", %w: " + weight.type() + ")" +
-                 attributes("embedding", dynamic) + " {\n  %y = ninfer.embedding %t, %w : " + tokens + ", " +
-                 weight.type() + " -> " + out + "\n  ninfer.yield %y : " + out + "\n}\n";
+          std::string tokens = dynamic ? "tensor<?xi32>" : "tensor<1xi32>",
+                      out = tensor(dynamic, k);
+          return "ninfer.kernel @embedding_" + suffix + "(%t: " + tokens +
+                 ", %w: " + weight.type() + ")" + attributes("embedding", dynamic) +
+                 " {\n  %y = ninfer.embedding %t, %w : " + tokens + ", " + weight.type() + " -> " +
+                 out + "\n  ninfer.yield %y : " + out + "\n}\n";
         },
         [&](const Compiled &compiled, const std::string &suffix, int64_t rows) {
           const int32_t ids[maxRows] = {int32_t(n - 1), 0, 5, 5, int32_t(n / 2)};
@@ -57,7 +64,8 @@ TEST(CpuRows, EmbeddingIsExact) {
           compiled.run("embedding_" + suffix, args, {out.get()}, rows, 0, rows, rows);
           for (int64_t r = 0; r < rows; ++r)
             for (int64_t i = 0; i < k; ++i)
-              ASSERT_EQ(out->as<float>()[r * k + i], weight.at(uint64_t(ids[r]), uint64_t(i))) << "row " << r << ", " << i;
+              ASSERT_EQ(out->as<float>()[r * k + i], weight.at(uint64_t(ids[r]), uint64_t(i)))
+                  << "row " << r << ", " << i;
         });
   }
 }
@@ -67,7 +75,8 @@ TEST(CpuRows, RmsNormAndHeadNorm) {
     int64_t heads, dim;
     bool unitOffset;
   };
-  for (Case c : {Case{1, 1, false}, Case{1, 577, false}, Case{1, 64, true}, Case{9, 64, false}, Case{3, 7, false}}) {
+  for (Case c : {Case{1, 1, false}, Case{1, 577, false}, Case{1, 64, true}, Case{9, 64, false},
+                 Case{3, 7, false}}) {
     const bool isHead = c.heads > 1;
     const int64_t width = c.heads * c.dim;
     SCOPED_TRACE("width " + std::to_string(width));
@@ -76,11 +85,13 @@ TEST(CpuRows, RmsNormAndHeadNorm) {
     forEachRun(
         [&](bool dynamic, const std::string &suffix) {
           std::string type = tensor(dynamic, width);
-          std::string options = isHead ? "heads = " + std::to_string(c.heads) + ", eps = 1.0e-05"
-                                       : std::string("eps = 1.0e-05") + (c.unitOffset ? ", unit_offset = true" : "");
+          std::string options =
+              isHead ? "heads = " + std::to_string(c.heads) + ", eps = 1.0e-05"
+                     : std::string("eps = 1.0e-05") + (c.unitOffset ? ", unit_offset = true" : "");
           return "ninfer.kernel @norm_" + suffix + "(%x: " + type + ", %w: " + weight.type() + ")" +
-                 attributes(family, dynamic) + " {\n  %y = ninfer." + family + " %x, %w {" + options + "} : " + type +
-                 ", " + weight.type() + "\n  ninfer.yield %y : " + type + "\n}\n";
+                 attributes(family, dynamic) + " {\n  %y = ninfer." + family + " %x, %w {" +
+                 options + "} : " + type + ", " + weight.type() + "\n  ninfer.yield %y : " + type +
+                 "\n}\n";
         },
         [&](const Compiled &compiled, const std::string &suffix, int64_t rows) {
           auto x = randomFloats(size_t(rows * width), 4);
@@ -93,11 +104,14 @@ TEST(CpuRows, RmsNormAndHeadNorm) {
           for (int64_t h = 0; h < rows * c.heads; ++h) {
             double meanSquare = 0;
             for (int64_t i = 0; i < c.dim; ++i)
-              meanSquare += double(x[size_t(h * c.dim + i)]) * x[size_t(h * c.dim + i)] / double(c.dim);
+              meanSquare +=
+                  double(x[size_t(h * c.dim + i)]) * x[size_t(h * c.dim + i)] / double(c.dim);
             for (int64_t i = 0; i < c.dim; ++i) {
               size_t at = size_t(h * c.dim + i);
-              expected[at] = x[at] / std::sqrt(meanSquare + 1e-5) * (weight.at(0, uint64_t(i)) + (c.unitOffset ? 1 : 0));
-              bound[at] = std::fabs(expected[at]) * double(c.dim + 16) * 0x1p-24; // positive terms only
+              expected[at] = x[at] / std::sqrt(meanSquare + 1e-5) *
+                             (weight.at(0, uint64_t(i)) + (c.unitOffset ? 1 : 0));
+              bound[at] =
+                  std::fabs(expected[at]) * double(c.dim + 16) * 0x1p-24; // positive terms only
               if (c.unitOffset)
                 bound[at] += std::fabs(x[at] / std::sqrt(meanSquare + 1e-5)) * 0x1p-23;
             }
@@ -113,23 +127,27 @@ TEST(CpuRows, Rope) {
   forEachRun(
       [&](bool dynamic, const std::string &suffix) {
         std::string type = tensor(dynamic, width);
-        return "ninfer.kernel @rope_" + suffix + "(%x: " + type + ", %t: !ninfer.rope_table<16x5>, %p: index)" +
-               attributes("rope", dynamic) + " {\n  %y = ninfer.rope %x, %t, %p {heads = 3} : " + type +
+        return "ninfer.kernel @rope_" + suffix + "(%x: " + type +
+               ", %t: !ninfer.rope_table<16x5>, %p: index)" + attributes("rope", dynamic) +
+               " {\n  %y = ninfer.rope %x, %t, %p {heads = 3} : " + type +
                ", !ninfer.rope_table<16x5>\n  ninfer.yield %y : " + type + "\n}\n";
       },
       [&](const Compiled &compiled, const std::string &suffix, int64_t rows) {
         auto x = randomFloats(size_t(rows * width), 4);
         auto in = bufferOf(x), angles = bufferOf(table), out = floatBuffer(x.size());
-        compiled.run("rope_" + suffix, {in->as<void>(), angles->as<void>(), out->as<void>()}, {out.get()}, rows, position, rows, rows);
+        compiled.run("rope_" + suffix, {in->as<void>(), angles->as<void>(), out->as<void>()},
+                     {out.get()}, rows, position, rows, rows);
         std::vector<double> expected(x.size()), bound(x.size(), 1e-6);
         for (int64_t r = 0; r < rows; ++r)
           for (int64_t h = 0; h < heads; ++h)
             for (int64_t i = 0; i < dim / 2; ++i) {
               const size_t a = size_t(r * width + h * dim + i), b = a + size_t(dim / 2);
-              const double c = table[size_t((position + r) * dim + 2 * i)], s = table[size_t((position + r) * dim + 2 * i + 1)];
+              const double c = table[size_t((position + r) * dim + 2 * i)],
+                           s = table[size_t((position + r) * dim + 2 * i + 1)];
               expected[a] = x[a] * c - x[b] * s;
               expected[b] = x[b] * c + x[a] * s;
-              bound[a] = bound[b] = (std::fabs(x[a]) + std::fabs(x[b])) * (std::fabs(c) + std::fabs(s)) * 0x1p-22;
+              bound[a] = bound[b] =
+                  (std::fabs(x[a]) + std::fabs(x[b])) * (std::fabs(c) + std::fabs(s)) * 0x1p-22;
             }
         expectWithin(out->as<float>(), expected, bound, "rope");
       });
@@ -143,17 +161,21 @@ TEST(CpuRows, SwigluAndAdd) {
       forEachRun(
           [&](bool dynamic, const std::string &suffix) {
             std::string type = tensor(dynamic, width);
-            return "ninfer.kernel @" + family + "_" + suffix + "(%a: " + type + ", %b: " + type + ")" +
-                   attributes(family, dynamic) + " {\n  %y = ninfer." + family + " %a, %b : " + type +
-                   "\n  ninfer.yield %y : " + type + "\n}\n";
+            return "ninfer.kernel @" + family + "_" + suffix + "(%a: " + type + ", %b: " + type +
+                   ")" + attributes(family, dynamic) + " {\n  %y = ninfer." + family +
+                   " %a, %b : " + type + "\n  ninfer.yield %y : " + type + "\n}\n";
           },
           [&](const Compiled &compiled, const std::string &suffix, int64_t rows) {
-            auto a = randomFloats(size_t(rows * width), 4, 8.0f), b = randomFloats(size_t(rows * width), 5);
+            auto a = randomFloats(size_t(rows * width), 4, 8.0f),
+                 b = randomFloats(size_t(rows * width), 5);
             auto left = bufferOf(a), right = bufferOf(b), out = floatBuffer(a.size());
-            compiled.run(family + "_" + suffix, {left->as<void>(), right->as<void>(), out->as<void>()}, {out.get()}, rows, 0, rows, rows);
+            compiled.run(family + "_" + suffix,
+                         {left->as<void>(), right->as<void>(), out->as<void>()}, {out.get()}, rows,
+                         0, rows, rows);
             std::vector<double> expected(a.size()), bound(a.size());
             for (size_t i = 0; i < a.size(); ++i) {
-              expected[i] = swiglu ? a[i] / (1 + std::exp(-double(a[i]))) * b[i] : double(a[i]) + b[i];
+              expected[i] =
+                  swiglu ? a[i] / (1 + std::exp(-double(a[i]))) * b[i] : double(a[i]) + b[i];
               bound[i] = std::fabs(expected[i]) * (swiglu ? 8 : 1) * 0x1p-24 + 1e-30;
             }
             expectWithin(out->as<float>(), expected, bound, family);
@@ -165,17 +187,20 @@ TEST(CpuRows, LastRow) {
   const int64_t width = 45;
   for (const std::string &target : runnableTargets()) {
     std::string in = tensor(true, width), out = tensor(false, width);
-    auto compiled = Compiled::fromText("ninfer.kernel @last(%x: " + in +
-                                           ") attributes {family = \"last_row\", profile = \"f32\", rows = 1, dynamic_rows, "
-                                           "tiles_const = 1, tiles_per_row = 0} {\n  %y = ninfer.last_row %x : " +
-                                           in + " -> " + out + "\n  ninfer.yield %y : " + out + "\n}\n",
-                                       target);
+    auto compiled = Compiled::fromText(
+        "ninfer.kernel @last(%x: " + in +
+            ") attributes {family = \"last_row\", profile = \"f32\", rows = 1, dynamic_rows, "
+            "tiles_const = 1, tiles_per_row = 0} {\n  %y = ninfer.last_row %x : " +
+            in + " -> " + out + "\n  ninfer.yield %y : " + out + "\n}\n",
+        target);
     ASSERT_NE(compiled, nullptr);
     for (int64_t rows : {1, 4}) {
       auto x = randomFloats(size_t(rows * width), 4);
       auto source = bufferOf(x), result = floatBuffer(size_t(width));
-      compiled->run("last", {source->as<void>(), result->as<void>()}, {result.get()}, rows, 0, 1, 1);
-      EXPECT_EQ(0, std::memcmp(result->as<char>(), &x[size_t((rows - 1) * width)], size_t(width) * 4));
+      compiled->run("last", {source->as<void>(), result->as<void>()}, {result.get()}, rows, 0, 1,
+                    1);
+      EXPECT_EQ(0,
+                std::memcmp(result->as<char>(), &x[size_t((rows - 1) * width)], size_t(width) * 4));
     }
   }
 }
