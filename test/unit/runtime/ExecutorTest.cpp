@@ -113,8 +113,9 @@ TEST_F(ExecutorTest, ChunksDoNotChangeTheResult) {
     ASSERT_TRUE(steps->submit(std::span(tokens).last(1)).ok()); // keeps going from the length before
     const size_t cut = length / 3;
     ASSERT_TRUE(split->truncate(0).ok());
-    if (cut)
+    if (cut) {
       ASSERT_TRUE(split->submit(std::span(tokens).first(cut)).ok());
+    }
     ASSERT_TRUE(split->submit(std::span(tokens).subspan(cut)).ok());
     EXPECT_EQ(logitsOf(*whole), logitsOf(*steps)) << length;
     EXPECT_EQ(logitsOf(*whole), logitsOf(*split)) << length;
@@ -304,8 +305,9 @@ TEST_F(ExecutorTest, ProfileCountsEveryLaunch) {
     for (const ProgramLaunch &launch : phase.launches) {
       EXPECT_EQ(launch.calls, prefill ? 2u : 1u);
       EXPECT_EQ(launch.rows, prefill ? 16u : 1u);
-      if (!setup)
+      if (!setup) {
         EXPECT_GT(launch.ns, 0u);
+      }
     }
   }
 }
