@@ -30,6 +30,10 @@
 namespace ninfer {
 class YieldOp;
 
+/// Most bytes of one weight, cache or table, and last byte of an object: within it, sizes, offsets
+/// and element counts of every format are exact in int64_t.
+inline constexpr int64_t kMaxBytes = int64_t(1) << 62;
+
 /// Bytes an operation reads and writes at `rows` rows; defaults of NinferCostOpInterface.
 int64_t bytesReadBy(mlir::Operation *op, int64_t rows);
 int64_t bytesWrittenBy(mlir::Operation *op, int64_t rows);

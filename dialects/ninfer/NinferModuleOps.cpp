@@ -16,8 +16,8 @@ namespace ninfer {
 // Rules
 //===----------------------------------------------------------------------===//
 
-static int64_t
-elementCount(ArrayRef<int64_t> shape) { // cannot overflow: an encoding of the shape exists
+/// Exact: a verified shape has an encoding of at most kMaxBytes.
+static int64_t elementCount(ArrayRef<int64_t> shape) {
   int64_t count = 1;
   for (int64_t dim : shape)
     count *= dim;
@@ -40,6 +40,10 @@ LogicalResult ObjectOp::verify() {
   Result<EncodedGeometry> geometry = geometryOf(getFormat(), getLayout(), getShape());
   if (!geometry.ok()) // object_c5
     return emitOpError() << "has no encoding: " << geometry.error().message;
+  if (geometry->totalBytes > kMaxBytes ||
+      getOffset() > kMaxBytes - static_cast<int64_t>(geometry->totalBytes)) // object_c6
+    return emitOpError() << "must end at byte " << kMaxBytes << " or before, got "
+                         << geometry->totalBytes << " bytes at offset " << getOffset();
   if (static_cast<uint64_t>(getBytes()) != geometry->totalBytes) // object_c3
     return emitOpError() << "expected size " << geometry->totalBytes
                          << " (bytes of the encoding), got " << getBytes();

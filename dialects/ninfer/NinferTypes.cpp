@@ -5,6 +5,7 @@
 
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 
@@ -80,6 +81,16 @@ static LogicalResult verifyDims(function_ref<InFlightDiagnostic()> emitError,
   return success();
 }
 
+/// The product of the factors is a size in bytes.
+static LogicalResult verifyBytes(function_ref<InFlightDiagnostic()> emitError,
+                                 ArrayRef<int64_t> factors) {
+  int64_t bytes = 1;
+  for (int64_t factor : factors)
+    if (llvm::MulOverflow(bytes, factor, bytes) || bytes > kMaxBytes)
+      return emitError() << "takes more than " << kMaxBytes << " bytes";
+  return success();
+}
+
 LogicalResult WeightType::verify(function_ref<InFlightDiagnostic()> emitError,
                                  ArrayRef<int64_t> shape, Format format, Layout layout) {
   if (shape.empty() || shape.size() > 2) // weight_c1
@@ -89,9 +100,12 @@ LogicalResult WeightType::verify(function_ref<InFlightDiagnostic()> emitError,
   if (failed(verifyRegisteredPair(emitError, format, layout))) // weight_c3
     return failure();
   SmallVector<uint64_t, 2> sizes(shape.begin(), shape.end());
-  if (Result<EncodedGeometry> geometry = encodedGeometry(format, layout, sizes);
-      !geometry.ok()) // weight_c4
+  Result<EncodedGeometry> geometry = encodedGeometry(format, layout, sizes);
+  if (!geometry.ok()) // weight_c4
     return emitError() << "no encoding of this shape: " << geometry.error().message;
+  if (geometry->totalBytes > kMaxBytes) // weight_c5
+    return emitError() << "encoding takes " << geometry->totalBytes << " bytes, the limit is "
+                       << kMaxBytes;
   return success();
 }
 
@@ -106,7 +120,8 @@ LogicalResult KvCacheType::verify(function_ref<InFlightDiagnostic()> emitError, 
     return failure();
   if (!elementType.isBF16() && !elementType.isF32()) // kv_cache_c2
     return emitError() << "element type must be bf16 or f32, got " << elementType;
-  return success();
+  int64_t wordBytes = elementType.getIntOrFloatBitWidth() / 8;
+  return verifyBytes(emitError, {2, kvHeads, capacity, headDim, wordBytes}); // kv_cache_c3
 }
 
 int64_t KvCacheType::getBytes() const {
@@ -116,7 +131,9 @@ int64_t KvCacheType::getBytes() const {
 
 LogicalResult RopeTableType::verify(function_ref<InFlightDiagnostic()> emitError, int64_t capacity,
                                     int64_t pairs) {
-  return verifyDims(emitError, {capacity, pairs}); // rope_table_c1
+  if (failed(verifyDims(emitError, {capacity, pairs}))) // rope_table_c1
+    return failure();
+  return verifyBytes(emitError, {capacity, pairs, 2, 4}); // rope_table_c2
 }
 
 } // namespace ninfer

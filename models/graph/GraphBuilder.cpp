@@ -33,7 +33,8 @@ public:
     emitObjects();
     if (failed(emitParameters()))
       return nullptr;
-    emitStates();
+    if (failed(emitStates()))
+      return nullptr;
     emitFunction();
     if (failed(verify(*module)))
       return nullptr;
@@ -113,17 +114,24 @@ private:
     return success();
   }
 
-  void emitStates() {
+  LogicalResult emitStates() {
     Type word =
         options.kvCodec == KvCodec::BF16 ? Type(builder.getBF16Type()) : Type(builder.getF32Type());
-    cacheType = KvCacheType::get(builder.getContext(), config.numKvHeads, options.maxContext,
-                                 config.headDim, word);
-    tableType = RopeTableType::get(builder.getContext(), options.maxContext, config.headDim / 2);
+    auto refuse = [&] { return emitError(label("text")) << "state of the context: "; };
+    cacheType = KvCacheType::getChecked(refuse, builder.getContext(), config.numKvHeads,
+                                        options.maxContext, config.headDim, word);
+    if (!cacheType)
+      return failure();
+    tableType = RopeTableType::getChecked(refuse, builder.getContext(), options.maxContext,
+                                          config.headDim / 2);
+    if (!tableType)
+      return failure();
     for (int64_t layer = 0; layer < config.numLayers; ++layer)
       StateOp::create(builder, label(layerPath(layer) + "/attention"), kvName(layer), cacheType,
                       /*inv_freq=*/nullptr);
     StateOp::create(builder, label("text/rope"), "text/rope", tableType,
                     builder.getDenseF64ArrayAttr(config.ropeInverseFrequencies()));
+    return success();
   }
 
   //===--------------------------------------------------------------------===//

@@ -198,11 +198,17 @@ TEST(GraphBuilder, RefusesAContextTheModelDoesNotHave) {
   GraphOptions tooLong = options();
   tooLong.maxContext = 513;
   EXPECT_FALSE(buildDecoderGraph(context, model.spec, model.directory, tooLong));
+  GraphOptions huge = options();
+  TinyModel endless = tinyModel(false);
+  endless.spec.config.maxPositions = int64_t(1) << 60;
+  huge.maxContext = endless.spec.config.maxPositions;
+  EXPECT_FALSE(buildDecoderGraph(context, endless.spec, endless.directory, huge));
   GraphOptions noChunk = options();
   noChunk.prefillChunk = 0;
   EXPECT_FALSE(buildDecoderGraph(context, model.spec, model.directory, noChunk));
   EXPECT_EQ(messages.all,
             "max context must be in 1..512 (max_position_embeddings of the model), got 513\n"
+            "state of the context: takes more than 4611686018427387904 bytes\n"
             "prefill chunk must be at least 1, got 0\n");
 }
 

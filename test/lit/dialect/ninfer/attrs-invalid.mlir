@@ -47,6 +47,11 @@ func.func private @weight_c4(!ninfer.weight<576, Q4G64_F16S, "row-split-k128-v1"
 
 // -----
 
+// expected-error@+1 {{encoding takes 9223372036854775808 bytes, the limit is 4611686018427387904}}
+func.func private @weight_c5(!ninfer.weight<4611686018427387904, BF16, "contiguous-le-v1">)
+
+// -----
+
 // A weight is stored: its dimensions are known.
 // expected-error@+1 {{expected static shape}}
 func.func private @weight_dynamic(!ninfer.weight<?x1536, BF16, "contiguous-le-v1">)
@@ -63,6 +68,11 @@ func.func private @kv_cache_c2(!ninfer.kv_cache<3x2048x64, f16>)
 
 // -----
 
+// expected-error@+1 {{takes more than 4611686018427387904 bytes}}
+func.func private @kv_cache_c3(!ninfer.kv_cache<4294967296x4294967296x64, bf16>)
+
+// -----
+
 // expected-error@+1 {{expected 3 dimensions, got 2}}
 func.func private @kv_cache_rank(!ninfer.kv_cache<3x2048, bf16>)
 
@@ -70,6 +80,11 @@ func.func private @kv_cache_rank(!ninfer.kv_cache<3x2048, bf16>)
 
 // expected-error@+1 {{dimension 1 must be positive, got 0}}
 func.func private @rope_table_c1(!ninfer.rope_table<2048x0>)
+
+// -----
+
+// expected-error@+1 {{takes more than 4611686018427387904 bytes}}
+func.func private @rope_table_c2(!ninfer.rope_table<4611686018427387904x4>)
 
 // -----
 

@@ -26,6 +26,11 @@ ninfer.object @object_c5 : <128, Q4G64_F16S, "row-split-k128-v1"> at 0 size 1
 
 // -----
 
+// expected-error@+1 {{'ninfer.object' op must end at byte 4611686018427387904 or before, got 16384 bytes at offset 4611686018427387904}}
+ninfer.object @object_c6 : <64x128, BF16, "contiguous-le-v1"> at 4611686018427387904 size 16384
+
+// -----
+
 // expected-error@+1 {{attribute 'offset' failed to satisfy constraint: 64-bit integer attribute whose value is non-negative}}
 ninfer.object @object_offset : <64x128, BF16, "contiguous-le-v1"> at -256 size 16384
 
