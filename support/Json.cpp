@@ -129,6 +129,9 @@ Result<Json> parseStrictJson(std::string_view text, const std::string &where,
     return failure(code, where + ": invalid JSON: starts with a byte order mark");
   if (const auto offset = findInvalidUtf8(text))
     return failure(code, where + ": invalid JSON at " + locate(text, *offset) + ": invalid UTF-8");
+  // The parser below takes a NUL for the end of the text and would not look at what follows it.
+  if (const size_t nul = text.find('\0'); nul != std::string_view::npos)
+    return failure(code, where + ": invalid JSON at " + locate(text, nul) + ": NUL byte");
   Builder builder;
   const bool ok = Json::sax_parse(text.begin(), text.end(), &builder, Json::input_format_t::json,
                                   /*strict=*/true, /*ignore_comments=*/false);

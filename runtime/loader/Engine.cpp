@@ -286,6 +286,10 @@ Status Engine::checkBuiltinLaunch(const plan::Phase &phase, const plan::Launch &
     if (ref.bytes() < needs[i].bytes)
       return bad("argument '" + std::string(needs[i].name) + "' has " + std::to_string(ref.bytes()) +
                  " bytes, the built-in touches " + std::to_string(needs[i].bytes));
+    if (needs[i].written && ref.space() != plan::Space::Arena && ref.space() != plan::Space::State)
+      return bad("argument '" + std::string(needs[i].name) +
+                 "' is written and must lie in the arena or in a state, got " +
+                 std::string(plan::EnumNameSpace(ref.space())));
   }
   if (phase.kind() == plan::PhaseKind::Setup)
     return {};

@@ -43,7 +43,7 @@ public:
                                                           " values, expected " + std::to_string(pairs_));
   }
   int64_t units(int64_t) const override { return capacity_; }
-  std::vector<ArgNeed> args(int64_t) const override { return {{"table", bytesOf({capacity_, pairs_, 8})}}; }
+  std::vector<ArgNeed> args(int64_t) const override { return {{"table", bytesOf({capacity_, pairs_, 8}), true}}; }
   int64_t positionLimit() const override { return capacity_; }
   void run(const Call &call, int64_t begin, int64_t end) const override {
     auto *table = static_cast<float *>(call.args[0]);
@@ -70,7 +70,7 @@ public:
   int64_t units(int64_t rows) const override { return rows; }
   std::vector<ArgNeed> args(int64_t rows) const override {
     const uint64_t bytes = bytesOf({rows, heads_, dim_, 4});
-    return {{"x", bytes}, {"table", bytesOf({capacity_, dim_ / 2, 8})}, {"out", bytes}};
+    return {{"x", bytes}, {"table", bytesOf({capacity_, dim_ / 2, 8})}, {"out", bytes, true}};
   }
   int64_t positionLimit() const override { return capacity_; }
   void run(const Call &call, int64_t begin, int64_t end) const override {
@@ -106,7 +106,7 @@ public:
   std::vector<ArgNeed> args(int64_t rows) const override {
     const uint64_t row = bytesOf({rows, heads_, dim_, 4});
     const uint64_t cache = bytesOf({heads_, capacity_, dim_, codecBytes(codec_)});
-    return {{"key", row}, {"value", row}, {"keys", cache}, {"values", cache}};
+    return {{"key", row}, {"value", row}, {"keys", cache, true}, {"values", cache, true}};
   }
   int64_t positionLimit() const override { return capacity_; }
   void run(const Call &call, int64_t begin, int64_t end) const override {
@@ -139,7 +139,7 @@ public:
   std::vector<ArgNeed> args(int64_t rows) const override {
     const uint64_t row = bytesOf({rows, heads_, dim_, 4});
     const uint64_t cache = bytesOf({kvHeads_, capacity_, dim_, codecBytes(codec_)});
-    return {{"query", row}, {"keys", cache}, {"values", cache}, {"out", row}};
+    return {{"query", row}, {"keys", cache}, {"values", cache}, {"out", row, true}};
   }
   uint64_t scratchBytes() const override { return bytesOf({capacity_, 8}); }
   int64_t positionLimit() const override { return capacity_; }

@@ -24,6 +24,7 @@ using AttributeMap = std::map<std::string, AttributeValue>;
 struct ArgNeed {
   const char *name;
   uint64_t bytes;
+  bool written = false; ///< must lie in the arena or in a state; the rest is mapped read-only
 };
 
 /// One call: args and scratch as in runtime/abi/kernel_abi.h.

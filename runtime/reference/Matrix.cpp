@@ -16,7 +16,7 @@ public:
   std::vector<ArgNeed> args(int64_t rows) const override {
     std::vector<ArgNeed> needs{{"x", bytesOf({rows, weight_.k(), 4})}};
     weight_.appendNeeds(needs);
-    needs.push_back({"out", bytesOf({rows, weight_.n(), 4})});
+    needs.push_back({"out", bytesOf({rows, weight_.n(), 4}), true});
     return needs;
   }
   uint64_t scratchBytes() const override { return bytesOf({weight_.k(), 4}); }
@@ -48,7 +48,7 @@ public:
   std::vector<ArgNeed> args(int64_t rows) const override {
     std::vector<ArgNeed> needs{{"tokens", bytesOf({rows, 4})}};
     weight_.appendNeeds(needs);
-    needs.push_back({"out", bytesOf({rows, weight_.k(), 4})});
+    needs.push_back({"out", bytesOf({rows, weight_.k(), 4}), true});
     return needs;
   }
   int64_t tokenLimit() const override { return weight_.n(); }

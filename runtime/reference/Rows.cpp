@@ -27,7 +27,7 @@ public:
   }
   int64_t units(int64_t rows) const override { return rows; }
   std::vector<ArgNeed> args(int64_t rows) const override {
-    return {{"x", bytesOf({rows, k_, 4})}, {"weight", bytesOf({k_, 2})}, {"out", bytesOf({rows, k_, 4})}};
+    return {{"x", bytesOf({rows, k_, 4})}, {"weight", bytesOf({k_, 2})}, {"out", bytesOf({rows, k_, 4}), true}};
   }
   void run(const Call &call, int64_t begin, int64_t end) const override {
     const auto *x = static_cast<const float *>(call.args[0]);
@@ -52,7 +52,7 @@ public:
   int64_t units(int64_t rows) const override { return rows; }
   std::vector<ArgNeed> args(int64_t rows) const override {
     const uint64_t bytes = bytesOf({rows, heads_, dim_, 4});
-    return {{"x", bytes}, {"weight", bytesOf({dim_, 2})}, {"out", bytes}};
+    return {{"x", bytes}, {"weight", bytesOf({dim_, 2})}, {"out", bytes, true}};
   }
   void run(const Call &call, int64_t begin, int64_t end) const override {
     const auto *x = static_cast<const float *>(call.args[0]);
@@ -74,7 +74,7 @@ public:
   int64_t units(int64_t rows) const override { return rows; }
   std::vector<ArgNeed> args(int64_t rows) const override {
     const uint64_t bytes = bytesOf({rows, k_, 4});
-    return {{"gate", bytes}, {"up", bytes}, {"out", bytes}};
+    return {{"gate", bytes}, {"up", bytes}, {"out", bytes, true}};
   }
   void run(const Call &call, int64_t begin, int64_t end) const override {
     const auto *gate = static_cast<const float *>(call.args[0]);
@@ -96,7 +96,7 @@ public:
   int64_t units(int64_t rows) const override { return rows; }
   std::vector<ArgNeed> args(int64_t rows) const override {
     const uint64_t bytes = bytesOf({rows, k_, 4});
-    return {{"lhs", bytes}, {"rhs", bytes}, {"out", bytes}};
+    return {{"lhs", bytes}, {"rhs", bytes}, {"out", bytes, true}};
   }
   void run(const Call &call, int64_t begin, int64_t end) const override {
     const auto *lhs = static_cast<const float *>(call.args[0]);
@@ -116,7 +116,7 @@ public:
   explicit LastRow(AttributeReader &a) : k_(a.extent("k")) {}
   int64_t units(int64_t) const override { return 1; }
   std::vector<ArgNeed> args(int64_t rows) const override {
-    return {{"x", bytesOf({rows, k_, 4})}, {"out", bytesOf({k_, 4})}};
+    return {{"x", bytesOf({rows, k_, 4})}, {"out", bytesOf({k_, 4}), true}};
   }
   void run(const Call &call, int64_t, int64_t) const override {
     const auto *x = static_cast<const float *>(call.args[0]) + (call.rows - 1) * k_;

@@ -48,9 +48,9 @@ Result<Bpe> Bpe::fromJson(const Json &model, const std::string &name) {
   if (!model.is_object() || !model.contains("vocab") || !model["vocab"].is_object() ||
       !model.contains("merges") || !model["merges"].is_array())
     return bad(name, "model: expected an object with vocab and merges");
-  if (model.value("type", "BPE") != "BPE")
-    return makeError(ErrorKind::Unsupported, "NB0702",
-                     name + ": model type " + jsonExcerpt(model["type"]) + " is not supported, only BPE");
+  if (model.contains("type") && model["type"] != "BPE")
+    return makeError(model["type"].is_string() ? ErrorKind::Unsupported : ErrorKind::BadFile,
+                     model["type"].is_string() ? "NB0702" : "NB0701", name + ": model type " + jsonExcerpt(model["type"]) + " is not supported, only BPE");
   for (const char *member : {"continuing_subword_prefix", "end_of_word_suffix"})
     if (model.contains(member) && model[member].is_string() && !model[member].get_ref<const std::string &>().empty())
       return makeError(ErrorKind::Unsupported, "NB0702",

@@ -142,7 +142,7 @@ Status PreTokenizer::append(const Json &json, const std::string &name) {
       source = Regex::escape(p["String"].get<std::string>());
     else
       return unsupported(name, "pre_tokenizer pattern", p);
-    std::string behavior = json.value("behavior", "Isolated");
+    std::string behavior = json.contains("behavior") && json["behavior"].is_string() ? json["behavior"].get<std::string>() : "";
     Behavior b;
     if (behavior == "Isolated")
       b = Behavior::Isolated;
@@ -153,7 +153,7 @@ Status PreTokenizer::append(const Json &json, const std::string &name) {
     else if (behavior == "MergedWithNext")
       b = Behavior::MergedWithNext;
     else
-      return unsupported(name, "pre_tokenizer behavior", json["behavior"]);
+      return unsupported(name, "pre_tokenizer behavior", json);
     NINFER_ASSIGN_OR_RETURN(Regex pattern, Regex::compile(source, what));
     steps_.push_back({std::move(pattern), b, flag(json, "invert", false), false});
     return {};

@@ -62,6 +62,10 @@ std::optional<char32_t> codePointAt(std::string_view text, size_t at) {
   return at < text.size() ? decodeUtf8(text, at) : std::nullopt;
 }
 
+std::string typeOf(const Json &json) {
+  return json.is_object() && json.contains("type") && json["type"].is_string() ? json["type"].get<std::string>() : "";
+}
+
 /// A stretch of text that is either one added token or still to be tokenized.
 struct Stretch {
   std::string_view text;
@@ -186,7 +190,7 @@ Status Tokenizer::Impl::readAdded(const Json &json) {
 Status Tokenizer::Impl::readPostProcessor(const Json &json) {
   if (json.is_null())
     return {};
-  std::string type = json.is_object() ? json.value("type", "") : "";
+  std::string type = typeOf(json);
   if (type == "ByteLevel")
     return {}; // trims offsets only
   if (type == "Sequence" && json.contains("processors") && json["processors"].is_array()) {
@@ -216,7 +220,7 @@ Status Tokenizer::Impl::readPostProcessor(const Json &json) {
 }
 
 Status Tokenizer::Impl::readDecoder(const Json &json) {
-  std::string type = json.is_object() ? json.value("type", "") : "";
+  std::string type = typeOf(json);
   if (type == "ByteLevel")
     return {};
   if (type == "Sequence" && json.contains("decoders") && json["decoders"].is_array()) {

@@ -197,6 +197,18 @@ TEST_F(EngineTest, LaunchesThatDoNotFitTheirBuiltin) {
   EXPECT_EQ(error.code, "NB0604");
   EXPECT_TRUE(contains(error.message, "16 positions")) << error.message;
 
+  // The last argument of every launch but the first is its result; the payload is mapped read-only.
+  plan::PlanT readOnly = model_.plan("tiny.ninfer");
+  for (auto &phase : readOnly.targets[0]->phases)
+    for (auto &launch : phase->launches)
+      if (phase->kind != plan::PhaseKind::Setup) {
+        const plan::Ref &out = launch->args.back();
+        launch->args.back() = plan::Ref(plan::Space::Payload, 0, 0, out.bytes());
+      }
+  const Error written = refusedPlan(readOnly);
+  EXPECT_EQ(written.code, "NB0604");
+  EXPECT_TRUE(contains(written.message, "is written and must lie in the arena")) << written.message;
+
   plan::PlanT arguments = model_.plan("tiny.ninfer");
   for (auto &kernel : arguments.targets[0]->kernels)
     if (kernel->symbol == "ref.add")

@@ -100,6 +100,7 @@ TEST(StrictJson, Refuses) {
   EXPECT_EQ(jsonMessage("[{\"x\":{\"a\":1,\"\\u0061\":2}}]"),
             "f.json: invalid JSON: duplicate member 'a'");
   EXPECT_EQ(jsonMessage("\xef\xbb\xbf{}"), "f.json: invalid JSON: starts with a byte order mark");
+  EXPECT_EQ(jsonMessage(std::string("{}\0{\"a\":1}", 10)), "f.json: invalid JSON at line 1, column 3: NUL byte");
   EXPECT_EQ(jsonMessage("[\n\"\xff\"]"), "f.json: invalid JSON at line 2, column 2: invalid UTF-8");
   for (const char *bad : {"",
                           " ",
@@ -208,3 +209,10 @@ TEST(Progress, Texts) {
 }
 
 } // namespace
+
+TEST(Status, RenderingIsSafeForATerminal) {
+  const Error error = makeError(ErrorKind::BadFile, "NB0000", "tensor '\x1b[31mred\x7f'");
+  EXPECT_EQ(error.render(), "error[NB0000]: tensor '\\x1b[31mred\\x7f'\n");
+  const Error endless = makeError(ErrorKind::BadFile, "NB0000", std::string(100000, 'x'));
+  EXPECT_LT(endless.render().size(), 4100u);
+}
