@@ -5,6 +5,7 @@
 #include "convert/HuggingFaceFolder.h"
 #include "convert/SourceConfig.h"
 #include "convert/TokenizerFiles.h"
+#include "support/FileKind.h"
 
 namespace ninfer {
 
@@ -47,6 +48,7 @@ Result<Checkpoint> openCheckpoint(const fs::path &path, const CheckpointOptions 
   }
   Status status(
       makeError(ErrorKind::BadFile, "NB0310", path.string() + ": unknown kind of source"));
+  status.note("it is " + describeFileKind(path));
   status.help(
       "give a model folder, a .safetensors file, model.safetensors.index.json, or a .gguf file");
   return status;

@@ -79,6 +79,7 @@ private:
       resourceObjects_.push_back(index);
     }
     std::vector<Status> refused;
+    std::map<std::string, size_t> refusedTypes;
     std::map<std::pair<uint32_t, Format>, uint32_t> shared;
     std::set<std::pair<uint32_t, Format>> refusedKeys;
     for (const ParameterSource &source : checkpoint_.parameters) {
@@ -92,8 +93,10 @@ private:
       }
       Result<TensorJob> job = planTensor(checkpoint_, source, format, options_.requantize);
       if (!job.ok()) {
-        if (refusedKeys.insert(key).second)
+        if (refusedKeys.insert(key).second) {
           refused.push_back(job.takeStatus());
+          ++refusedTypes[checkpoint_.tensors.tensors[source.tensor].typeName];
+        }
         continue;
       }
       NINFER_ASSIGN_OR_RETURN(uint32_t index, plan_.addTensor(job->object, job->shape, format));
@@ -102,15 +105,17 @@ private:
       jobs_.push_back(job.take());
       objectOfJob_.push_back(index);
     }
-    return merge(std::move(refused));
+    return merge(std::move(refused), refusedTypes);
   }
 
-  /// The first refusal; the others are counted.
-  static Status merge(std::vector<Status> refused) {
+  /// The first refusal; all are counted by source type.
+  static Status merge(std::vector<Status> refused, const std::map<std::string, size_t> &types) {
     if (refused.empty())
       return Status();
-    if (refused.size() > 1)
-      refused[0].note("and " + std::to_string(refused.size() - 1) + " more tensors likewise");
+    std::string list;
+    for (const auto &[type, count] : types)
+      list += (list.empty() ? "" : ", ") + std::to_string(count) + " " + type;
+    refused[0].note("tensors that need --requantize: " + list);
     return std::move(refused[0]);
   }
 
@@ -198,6 +203,16 @@ private:
     return spec.ok() ? Status() : spec.takeStatus();
   }
 
+  /// Bytes of an object that hold the elements the layout adds to each row; rounded down.
+  static uint64_t paddingBytes(const TensorJob &job, uint64_t bytes) {
+    auto geometry = encodedGeometry(job.format, layoutOf(job.format), job.shape);
+    if (!geometry.ok() || geometry->paddedK == geometry->k)
+      return 0;
+    return static_cast<uint64_t>(static_cast<double>(bytes) *
+                                 static_cast<double>(geometry->paddedK - geometry->k) /
+                                 static_cast<double>(geometry->paddedK));
+  }
+
   ConvertReport makeReport() const {
     ConvertReport report;
     report.sourceKind = checkpoint_.kind;
@@ -210,9 +225,10 @@ private:
       report.resources.emplace_back(resource.role, resource.bytes.size());
     for (size_t i = 0; i < jobs_.size(); ++i) {
       const TensorJob &job = jobs_[i];
+      const uint64_t bytes = plan_.directory().objects[objectOfJob_[i]].bytes;
       report.tensors.push_back({job.object, job.tensor->name, job.tensor->typeName, job.shape,
-                                job.format, job.provenance, job.profile(), job.tensor->bytes,
-                                plan_.directory().objects[objectOfJob_[i]].bytes});
+                                job.format, job.provenance, job.profile(), job.tensor->bytes, bytes,
+                                paddingBytes(job, bytes)});
     }
     return report;
   }

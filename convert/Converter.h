@@ -43,6 +43,7 @@ struct TensorReport {
   std::string profile; ///< of the encoder or rounding; empty unless converted
   uint64_t sourceBytes = 0;
   uint64_t bytes = 0;
+  uint64_t paddingBytes = 0; ///< of those, for elements the layout adds to each row
 };
 
 struct ConvertReport {

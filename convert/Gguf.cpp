@@ -69,12 +69,21 @@ public:
 
   uint64_t position() const { return position_; }
   uint64_t remaining() const { return std::min(file_.size(), kMaxGgufHeader) - position_; }
+  /// `count` bytes from here do not fit the file, whatever the limit of the header.
+  bool pastEnd(uint64_t count) const { return count > file_.size() - position_; }
+  std::string tooShort(const std::string &why) const {
+    return "the file is too short (truncated?): " + why + ", the file has " +
+           std::to_string(file_.size()) + " bytes";
+  }
 
   Status bytes(void *out, uint64_t count, const char *what) {
     if (count > remaining())
-      return bad(file_.name(), std::string("the file ends, or its header exceeds ") +
-                                   std::to_string(kMaxGgufHeader) + " bytes, inside " + what +
-                                   " at byte " + std::to_string(position_));
+      return bad(file_.name(), pastEnd(count)
+                                   ? tooShort(std::string("it ends inside ") + what + " at byte " +
+                                              std::to_string(position_))
+                                   : "the header exceeds " + std::to_string(kMaxGgufHeader) +
+                                         " bytes inside " + what + " at byte " +
+                                         std::to_string(position_));
     auto *to = static_cast<std::byte *>(out);
     while (count > 0) {
       if (position_ < windowStart_ || position_ >= windowStart_ + window_.size())
@@ -98,6 +107,10 @@ public:
 
   Result<std::string> text(const char *what, uint64_t limit) {
     NINFER_ASSIGN_OR_RETURN(uint64_t length, integer<uint64_t>(what));
+    if (length <= limit && pastEnd(length))
+      return bad(file_.name(),
+                 tooShort(std::string(what) + " at byte " + std::to_string(position_) + " has " +
+                          std::to_string(length) + " bytes"));
     if (length > limit || length > remaining())
       return bad(file_.name(), std::string(what) + " at byte " + std::to_string(position_) +
                                    " has " + std::to_string(length) + " bytes, at most " +
@@ -153,11 +166,19 @@ private:
                            ", supported: " + std::to_string(kVersion));
     NINFER_ASSIGN_OR_RETURN(tensorCount_, in_.integer<uint64_t>("the tensor count"));
     NINFER_ASSIGN_OR_RETURN(entryCount_, in_.integer<uint64_t>("the metadata count"));
-    if (tensorCount_ > in_.remaining() / kMinTensorBytes)
-      return fault("tensor count " + std::to_string(tensorCount_) + " exceeds the file");
-    if (entryCount_ > in_.remaining() / kMinEntryBytes)
-      return fault("metadata count " + std::to_string(entryCount_) + " exceeds the file");
+    NINFER_RETURN_IF_ERROR(checkCount("tensor count", tensorCount_, kMinTensorBytes));
+    NINFER_RETURN_IF_ERROR(checkCount("metadata count", entryCount_, kMinEntryBytes));
     return Status();
+  }
+
+  Status checkCount(const char *what, uint64_t count, uint64_t least) const {
+    if (count <= in_.remaining() / least)
+      return Status();
+    std::string text = std::string(what) + " " + std::to_string(count);
+    const std::optional<uint64_t> bytes = checkedMul(count, least);
+    return fault(!bytes || in_.pastEnd(*bytes) ? in_.tooShort(text + " exceeds the file")
+                                               : text + " exceeds the header limit of " +
+                                                     std::to_string(kMaxGgufHeader) + " bytes");
   }
 
   Status entry() {
@@ -244,10 +265,16 @@ private:
     NINFER_ASSIGN_OR_RETURN(uint64_t count, in_.integer<uint64_t>("an array length"));
     if (type >= TCount)
       return fault("metadata '" + key + "': unknown element type " + std::to_string(type));
-    if (count > in_.remaining() / minBytes(type) || count > kMaxGgufElements - elements_)
+    if (count > kMaxGgufElements - elements_)
       return fault("metadata '" + key + "': array of " + std::to_string(count) +
-                   " elements exceeds the file or the limit of " +
-                   std::to_string(kMaxGgufElements));
+                   " elements exceeds the limit of " + std::to_string(kMaxGgufElements));
+    if (in_.pastEnd(count * minBytes(type)))
+      return fault(in_.tooShort("metadata '" + key + "': array of " + std::to_string(count) +
+                                " elements exceeds the file"));
+    if (count > in_.remaining() / minBytes(type))
+      return fault("metadata '" + key + "': array of " + std::to_string(count) +
+                   " elements exceeds the header limit of " + std::to_string(kMaxGgufHeader) +
+                   " bytes");
     elements_ += count;
     if (type == TArray) {
       value.elementKind = GgufValue::Kind::Array;
@@ -360,7 +387,7 @@ private:
   Status placeTensors() {
     std::optional<uint64_t> start = checkedAlignUp(in_.position(), alignment_);
     if (!start || (*start > file_.size() && !out_.tensors.empty()))
-      return fault("the file ends before its tensor data");
+      return fault(in_.tooShort("it ends before its tensor data"));
     uint64_t space = *start > file_.size() ? 0 : file_.size() - *start;
     std::vector<const SourceTensor *> order;
     for (SourceTensor &t : out_.tensors) {
@@ -368,9 +395,9 @@ private:
         return fault("tensor '" + t.name + "': offset " + std::to_string(t.offset) +
                      " is no multiple of the alignment " + std::to_string(alignment_));
       if (t.offset > space || t.bytes > space - t.offset)
-        return fault("tensor '" + t.name + "': bytes [" + std::to_string(t.offset) + "," +
-                     std::to_string(t.offset) + "+" + std::to_string(t.bytes) +
-                     ") lie beyond the " + std::to_string(space) + " data bytes of the file");
+        return fault(in_.tooShort("tensor '" + t.name + "': bytes [" + std::to_string(t.offset) +
+                                  "," + std::to_string(t.offset) + "+" + std::to_string(t.bytes) +
+                                  ") lie beyond its " + std::to_string(space) + " data bytes"));
       t.offset += *start;
       order.push_back(&t);
     }

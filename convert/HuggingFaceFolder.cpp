@@ -189,6 +189,12 @@ Result<Checkpoint> openHuggingFace(const fs::path &path, const std::string &weig
   out.kind = "safetensors";
   out.modelName = nameOfFolder(folder.path());
 
+  if (!folder.contains("config.json")) {
+    Status status(makeError(ErrorKind::BadFile, "NB0310",
+                            folder.path().string() + ": not a model folder (no config.json)"));
+    status.help("give a model folder with config.json and its weights, or a .gguf file");
+    return status;
+  }
   NINFER_ASSIGN_OR_RETURN(fs::path configPath, folder.resolve("config.json"));
   NINFER_ASSIGN_OR_RETURN(std::string configText, readFile(configPath, kMaxJsonBytes));
   NINFER_ASSIGN_OR_RETURN(Json config, parseStrictJson(configText, "config.json", "NB0314"));

@@ -31,6 +31,23 @@ std::string fixed(double value, int digits) {
   return text.data();
 }
 
+uint64_t paddingBytes(const ConvertReport &report) {
+  uint64_t bytes = 0;
+  for (const TensorReport &t : report.tensors)
+    bytes += t.paddingBytes;
+  return bytes;
+}
+
+/// ", 9 % is padding": rows are stored in steps of 128 columns. Empty below one half per cent.
+std::string paddingText(const ConvertReport &report) {
+  uint64_t bytes = 0;
+  for (const TensorReport &t : report.tensors)
+    bytes += t.bytes;
+  const double percent =
+      bytes ? 100.0 * static_cast<double>(paddingBytes(report)) / static_cast<double>(bytes) : 0.0;
+  return percent < 0.5 ? "" : ", " + fixed(percent, 0) + " % is padding";
+}
+
 /// Stored bits per weight over all tensors.
 double bitsPerWeight(const ConvertReport &report) {
   uint64_t bytes = 0, elements = 0;
@@ -53,7 +70,7 @@ std::string reportSummary(const ConvertReport &report) {
       counts +=
           (counts.empty() ? "" : ", ") + std::to_string(n) + " " + std::string(provenanceText(p));
   out += std::to_string(report.tensors.size()) + " tensors: " + counts + "; " +
-         fixed(bitsPerWeight(report), 2) + " bits per weight\n";
+         fixed(bitsPerWeight(report), 2) + " bits per weight" + paddingText(report) + "\n";
   out += std::to_string(report.resources.size()) + " resources";
   for (size_t i = 0; i < report.resources.size(); ++i)
     out += (i ? ", " : ": ") + report.resources[i].first;
@@ -112,7 +129,8 @@ Json reportJson(const ConvertReport &report) {
                   {"format", canonicalName(t.format)},
                   {"provenance", provenanceText(t.provenance)},
                   {"source_bytes", t.sourceBytes},
-                  {"bytes", t.bytes}};
+                  {"bytes", t.bytes},
+                  {"padding_bytes", t.paddingBytes}};
     if (!t.profile.empty())
       entry["profile"] = t.profile;
     tensors.push_back(std::move(entry));
@@ -124,6 +142,7 @@ Json reportJson(const ConvertReport &report) {
   out["resources"] = std::move(resources);
   out["notes"] = report.notes;
   out["payload_bytes"] = report.payloadBytes;
+  out["padding_bytes"] = paddingBytes(report);
   out["seconds"] = report.seconds;
   if (report.written) {
     out["file_bytes"] = report.written->fileBytes;

@@ -256,13 +256,15 @@ Status forAllRows(const TensorJob &job, const RowWork &work, MakeWorker makeWork
 }
 
 Status needsRequantize(const TensorJob &job, Format format) {
+  const bool rounds = format == Format::BF16 || format == Format::FP32;
   Status status(makeError(ErrorKind::Unsupported, "NB0316",
                           place(job) + " is " + job.tensor->typeName + "; storing it as " +
                               std::string(canonicalName(format)) +
-                              " would quantise it a second time"));
-  status.help("--requantize permits it; the provenance then says \"converted\"");
-  if (movesExactlyIntoW8(job.tensor->type))
-    status.help(std::string(job.tensor->typeName) + " moves exactly into w8");
+                              (rounds ? " would round it" : " would quantise it a second time")));
+  status.help("add --requantize to convert such tensors; the provenance then says \"converted\"");
+  if (!rounds && movesExactlyIntoW8(job.tensor->type))
+    status.help("or choose w8 for them: " + std::string(job.tensor->typeName) +
+                " moves exactly into it");
   return status;
 }
 

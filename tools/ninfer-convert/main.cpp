@@ -4,6 +4,7 @@
 #include "convert/Report.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <atomic>
 #include <csignal>
 #include <cstdio>
@@ -27,6 +28,12 @@ int fail(const Error &error) {
   return static_cast<int>(error.kind);
 }
 
+Error usage(std::string text) {
+  Error error = makeError(ErrorKind::Usage, "NB0900", std::move(text));
+  error.help.push_back("ninfer-convert --help lists the options");
+  return error;
+}
+
 std::string join(const std::vector<std::string> &names) {
   std::string out;
   for (const std::string &name : names)
@@ -42,6 +49,7 @@ struct Arguments {
 };
 
 void declare(CLI::App &app, Arguments &a) {
+  app.set_version_flag("--version", "ninfer-convert " NINFER_VERSION);
   app.add_option("source", a.source,
                  "model folder, .safetensors, model.safetensors.index.json, or .gguf")
       ->required();
@@ -74,7 +82,9 @@ void declare(CLI::App &app, Arguments &a) {
 
 Result<ConvertOptions> toOptions(const Arguments &a) {
   if (a.output.empty() && !a.dryRun)
-    return makeError(ErrorKind::Usage, "NB0900", "-o/--output is required");
+    return usage("no output given (-o MODEL.ninfer, or --dry-run)");
+  if (a.output == "-")
+    return usage("-o -: an artifact cannot go to standard output (a file of that name is ./-)");
   ConvertOptions options;
   options.source = a.source;
   options.output = a.output.empty() ? "model.ninfer" : a.output;
@@ -106,7 +116,11 @@ int main(int argc, char **argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {
-    return app.exit(error) == 0 ? 0 : static_cast<int>(ErrorKind::Usage);
+    if (error.get_exit_code() == 0) // --help, --version
+      return app.exit(error);
+    std::string message = error.what();
+    std::replace(message.begin(), message.end(), '\n', ' ');
+    return fail(usage(std::move(message)));
   }
   Result<ConvertOptions> options = toOptions(arguments);
   if (!options.ok())

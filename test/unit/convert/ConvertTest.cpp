@@ -267,7 +267,7 @@ TEST(Convert, BlockTypesNeedRequantizeForAnyOtherFormat) {
     ASSERT_FALSE(refused.ok()) << recipe;
     EXPECT_EQ(refused.error().kind, ErrorKind::Unsupported);
     EXPECT_NE(refused.error().render().find("--requantize"), std::string::npos);
-    EXPECT_NE(refused.error().render().find("and 14 more tensors"), std::string::npos)
+    EXPECT_NE(refused.error().render().find("need --requantize: 15 Q8_0\n"), std::string::npos)
         << refused.error().render();
     EXPECT_EQ(filesIn(out.path()), 0u);
     auto report = convert(
@@ -296,6 +296,24 @@ TEST(Convert, BlocksOfOneProductWidenExactlyToFp32) {
   const std::vector<double> &expected = model.values.at("token_embd.weight");
   for (size_t i = 0; i < stored.size(); ++i)
     ASSERT_EQ(static_cast<double>(stored[i]), expected[i]);
+}
+
+TEST(Convert, RefusalsAreCountedByTypeAndSayWhatWouldHappen) {
+  TempFolder in, out;
+  writeBytes(in / "m.gguf", q8Model([](const std::string &, std::string &) {}).file);
+  auto q4 = convert({in / "m.gguf", out / "m.ninfer", "q4"});
+  ASSERT_FALSE(q4.ok());
+  EXPECT_EQ(q4.error().code, "NB0316");
+  std::string text = q4.error().render();
+  EXPECT_NE(text.find("would quantise it a second time"), std::string::npos) << text;
+  EXPECT_NE(text.find("tensors that need --requantize: 15 Q8_0\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("help: add --requantize"), std::string::npos) << text;
+  EXPECT_NE(text.find("Q8_0 moves exactly into it"), std::string::npos) << text;
+  auto bf16 = convert({in / "m.gguf", out / "m.ninfer", "bf16"});
+  ASSERT_FALSE(bf16.ok());
+  text = bf16.error().render();
+  EXPECT_NE(text.find("storing it as BF16 would round it"), std::string::npos) << text;
+  EXPECT_EQ(text.find("moves exactly"), std::string::npos) << text;
 }
 
 TEST(Convert, ABlockThatCannotMoveIsRefusedOrConverted) {

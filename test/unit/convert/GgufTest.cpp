@@ -88,7 +88,8 @@ std::vector<Hostile> hostileFiles() {
     });
   };
   return {
-      {"Empty", [] { return std::string(); }, bad, "the magic"},
+      {"Empty", [] { return std::string(); }, bad,
+       "too short (truncated?): it ends inside the magic"},
       {"OtherMagic", [] { return std::string("GGML") + std::string(60, '\0'); }, bad,
        "not a GGUF file"},
       {"VersionTwo", one([](GgufBuilder &b) { b.version = 2; }), unsupported, "version 2"},
@@ -108,7 +109,23 @@ std::vector<Hostile> hostileFiles() {
          std::string f = built([](GgufBuilder &b) { b.string("key", "value"); });
          return f.substr(0, 40);
        },
-       bad, "m.gguf"},
+       bad, "too short (truncated?)"},
+      {"TruncatedInsideAnArray",
+       [] {
+         std::string f =
+             built([](GgufBuilder &b) { b.ints("types", std::vector<int32_t>(1000, 1)); });
+         return f.substr(0, 2000);
+       },
+       bad, "the file is too short (truncated?): metadata 'types': array of 1000 elements"},
+      {"TruncatedInsideATensor",
+       [] {
+         std::string f =
+             built([](GgufBuilder &b) { b.tensor("w", 0, {64}, std::string(256, '\0')); });
+         return f.substr(0, f.size() - 1);
+       },
+       bad, "the file is too short (truncated?): tensor 'w'"},
+      {"ElementLimit", one([](GgufBuilder &b) { b.raw("k", 9, arrayOf(0, (1u << 24) + 1)); }), bad,
+       "exceeds the limit of 16777216"},
       {"DuplicateKey", one([](GgufBuilder &b) {
          b.u32("k", 1);
          b.u32("k", 2);

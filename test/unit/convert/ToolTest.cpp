@@ -94,6 +94,55 @@ TEST(ConvertTool, ExitCodesFollowTheKindOfTheError) {
   EXPECT_TRUE(fs::is_empty(out.path()));
 }
 
+TEST(ConvertTool, CommandLineErrorsHaveTheDocumentedForm) {
+  TempFolder in, out;
+  writeTinyFolder(in.path(), tinyTensors(), "F32");
+  const std::string source = in.path().string();
+  const std::vector<std::vector<std::string>> wrong = {
+      {},
+      {source},
+      {source, "-o", "-"},
+      {source, "-o", "x", "--frobnicate"},
+      {source, "-o", "x", "--report", "xml"},
+      {source, "-o", "x", "-t", "0"},
+      {source, "-o"},
+  };
+  for (const auto &arguments : wrong) {
+    Outcome o = run(arguments);
+    EXPECT_EQ(o.code, 2) << o.err;
+    EXPECT_EQ(o.err.rfind("error[NB0900]: ", 0), 0u) << o.err;
+    EXPECT_NE(o.err.find("\n  help: ninfer-convert --help lists the options\n"), std::string::npos)
+        << o.err;
+    EXPECT_EQ(std::count(o.err.begin(), o.err.end(), '\n'), 2) << o.err;
+    EXPECT_EQ(o.out, "");
+  }
+  Outcome version = run({"--version"});
+  EXPECT_EQ(version.code, 0);
+  EXPECT_EQ(version.out.rfind("ninfer-convert ", 0), 0u) << version.out;
+  EXPECT_EQ(version.err, "");
+}
+
+TEST(ConvertTool, SaysWhatASourceIsNot) {
+  TempFolder in, out;
+  const std::string target = (out / "m.ninfer").string();
+  Outcome o = run({in.path().string(), "-o", target});
+  EXPECT_EQ(o.code, 3);
+  EXPECT_NE(o.err.find("not a model folder (no config.json)"), std::string::npos) << o.err;
+  writeBytes(in / "plan.bin", std::string("NINPLAN\0", 8));
+  o = run({(in / "plan.bin").string(), "-o", target});
+  EXPECT_EQ(o.code, 3);
+  EXPECT_NE(o.err.find("it is a plan of ninfer-build"), std::string::npos) << o.err;
+}
+
+TEST(ConvertTool, ReportsPadding) {
+  TempFolder in; // rows of 64 or 96 elements, stored as 128
+  writeTinyFolder(in.path(), tinyTensors(), "F32");
+  Outcome padded = run({in.path().string(), "--dry-run", "--recipe", "w8"});
+  EXPECT_NE(padded.out.find(" % is padding\n"), std::string::npos) << padded.out;
+  Outcome plain = run({in.path().string(), "--dry-run", "--recipe", "bf16"});
+  EXPECT_EQ(plain.out.find("padding"), std::string::npos) << plain.out;
+}
+
 /// A model whose embedding is half a gigabyte of zeros that take no disk space.
 void writeLargeSource(const fs::path &folder) {
   constexpr uint64_t kVocab = 1u << 21, kBytes = kVocab * 64 * 4;
