@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <numeric>
 #include <string>
 
@@ -16,6 +17,13 @@ uint64_t mix(uint64_t z) {
   return z ^ (z >> 31);
 }
 
+/// As a person would write it: no trailing zeros.
+std::string shortNumber(double value) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.9g", value);
+  return text;
+}
+
 } // namespace
 
 double counterUniform(uint64_t seed, uint64_t counter) {
@@ -23,20 +31,24 @@ double counterUniform(uint64_t seed, uint64_t counter) {
 }
 
 Result<Sampler> Sampler::create(const SamplingOptions &o) {
-  auto bad = [](const std::string &what) { return makeError(ErrorKind::Usage, "NB0901", "sampling: " + what); };
+  auto bad = [](const std::string &rule, double value) {
+    return makeError(ErrorKind::Usage, "NB0708", rule + ", got " + shortNumber(value));
+  };
   // Written so that NaN fails too.
   if (!(o.temperature >= 0 && o.temperature <= 100))
-    return bad("temperature must be in [0, 100], got " + std::to_string(o.temperature));
+    return bad("temperature (--temp) must be in [0, 100]", o.temperature);
   if (o.topK < 0)
-    return bad("top-k must not be negative, got " + std::to_string(o.topK));
+    return bad("--top-k must not be negative", double(o.topK));
   if (!(o.topP > 0 && o.topP <= 1))
-    return bad("top-p must be in (0, 1], got " + std::to_string(o.topP));
+    return bad("--top-p must be in (0, 1]", o.topP);
   if (!(o.minP >= 0 && o.minP <= 1))
-    return bad("min-p must be in [0, 1], got " + std::to_string(o.minP));
+    return bad("--min-p must be in [0, 1]", o.minP);
   if (!(o.repetitionPenalty > 0 && std::isfinite(o.repetitionPenalty)))
-    return bad("repetition penalty must be positive, got " + std::to_string(o.repetitionPenalty));
-  if (!std::isfinite(o.presencePenalty) || !std::isfinite(o.frequencyPenalty))
-    return bad("presence and frequency penalties must be finite");
+    return bad("repetition penalty (--repeat-penalty) must be positive and finite", o.repetitionPenalty);
+  if (!std::isfinite(o.presencePenalty))
+    return bad("--presence-penalty must be finite", o.presencePenalty);
+  if (!std::isfinite(o.frequencyPenalty))
+    return bad("--frequency-penalty must be finite", o.frequencyPenalty);
   return Sampler(o);
 }
 

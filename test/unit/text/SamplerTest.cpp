@@ -121,6 +121,11 @@ TEST(Sampler, IllegalOptionsAndLogitsAreRefused) {
   for (SamplingOptions o : {SamplingOptions{.temperature = -1}, {.temperature = nan}, {.topK = -1}, {.topP = 0}, {.topP = 1.5},
                             {.minP = -0.1}, {.minP = 2}, {.repetitionPenalty = 0}, {.presencePenalty = nan}})
     EXPECT_FALSE(Sampler::create(o).ok());
+  const Result<Sampler> hot = Sampler::create({.temperature = 100.5});
+  ASSERT_FALSE(hot.ok());
+  EXPECT_EQ(hot.error().code, "NB0708");
+  EXPECT_EQ(hot.error().kind, ErrorKind::Usage);
+  EXPECT_EQ(hot.error().message, "temperature (--temp) must be in [0, 100], got 100.5");
   for (double t : {0.0, 1.0}) {
     Result<Sampler> s = Sampler::create({.temperature = t});
     ASSERT_TRUE(s.ok());
