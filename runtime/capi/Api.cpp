@@ -99,6 +99,14 @@ ContextOptions contextOptions(const ninfer_context_options &options) {
   return result;
 }
 
+/// Bytes of the states a launch refers to, at full capacity.
+uint64_t stateBytes(const plan::Launch &launch) {
+  uint64_t bytes = 0;
+  for (const plan::Ref *ref : *launch.args())
+    bytes += ref->space() == plan::Space::State ? ref->bytes() : 0;
+  return bytes;
+}
+
 std::string textOf(const flatbuffers::String *text) { return text ? text->str() : std::string(); }
 
 } // namespace
@@ -182,9 +190,7 @@ ninfer_status ninfer_engine_get_info(const ninfer_engine *engine, ninfer_engine_
     for (const plan::Launch *launch : *decode.launches()) {
       // The cost model counts states at full capacity.
       const uint64_t read = launch->bytes_read_const() + launch->bytes_read_per_row();
-      uint64_t states = 0;
-      for (const plan::Ref *ref : *launch->args())
-        states += ref->space() == plan::Space::State ? ref->bytes() : 0;
+      const uint64_t states = stateBytes(*launch);
       result.state_read_bytes_per_token += std::min(read, states);
       result.read_bytes_per_token += read - std::min(read, states);
     }
@@ -333,6 +339,8 @@ ninfer_status ninfer_context_get_profile(const ninfer_context *context, size_t i
       result.ns = launch.ns;
       result.bytes_read = source.bytes_read_const() * launch.calls + source.bytes_read_per_row() * launch.rows;
       result.flops = source.flops_const() * launch.calls + source.flops_per_row() * launch.rows;
+      const uint64_t states = stateBytes(source);
+      result.full_state_cost = states > 0 && source.bytes_read_const() + source.bytes_read_per_row() >= states;
       return writeResult(result, entry) ? NINFER_OK : usage(kBadStruct, error);
     }
     return usage("profile entry " + std::to_string(asked) + " does not exist", error);

@@ -224,6 +224,7 @@ typedef struct ninfer_profile_entry {
   uint64_t ns;             /* sum over the calls, 0 unless ninfer_context_options.profile */
   uint64_t bytes_read;     /* sum over the calls, from the cost model */
   uint64_t flops;
+  int full_state_cost;     /* 1: bytes_read and flops count a state at full capacity, not up to the position */
 } ninfer_profile_entry;
 
 /* Number of profile entries: the launches of every phase, in plan order. */

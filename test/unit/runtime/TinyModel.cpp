@@ -218,6 +218,10 @@ public:
       launch->args.insert(launch->args.end(), refs.begin(), refs.end());
     launch->label = label;
     launch->tiles_per_row = 1;
+    // As the cost model does: weights once, and the whole cache where it is read.
+    for (const plan::Ref &ref : launch->args)
+      if (ref.space() == plan::Space::Payload || (ref.space() == plan::Space::State && symbol == "ref.attention"))
+        launch->bytes_read_const += ref.bytes();
     launch->kernel = kernel(symbol, attributes, uint32_t(launch->args.size()));
     phase.launches.push_back(std::move(launch));
   }
