@@ -116,6 +116,8 @@ Result<std::vector<Row>> benchSpeed(const BenchOptions &options) {
       if (tokens)
         tests.push_back({true, tokens, depth});
   }
+  if (tests.empty())
+    return makeError(ErrorKind::Usage, "NB0900", "nothing to measure: every length of -p and -n is 0");
   NINFER_ASSIGN_OR_RETURN(Engine engine, Engine::open(options.common));
   const ninfer_engine_info info = engine.info();
   for (const Test &test : tests)
@@ -134,7 +136,7 @@ Result<std::vector<Row>> benchSpeed(const BenchOptions &options) {
       rows.push_back(toRow(test, samples, engine, ledger.threads));
     }
     if (options.common.stats)
-      printStats(engine, common, context, 0);
+      printStats(engine, common, context, {});
     if (options.common.profile)
       printProfile(context);
   }
@@ -143,6 +145,9 @@ Result<std::vector<Row>> benchSpeed(const BenchOptions &options) {
 
 /// Opens everything `repetitions` times in this process: files are warm after the first.
 Result<std::vector<Row>> benchStartup(const BenchOptions &options) {
+  if (options.threads.size() != 1)
+    return makeError(ErrorKind::Usage, "NB0900", "--startup measures one thread count, --threads has " +
+                                                     std::to_string(options.threads.size()));
   const char *const steps[] = {"open and verify plan", "open and map weights", "map code", "create context",
                                "first token", "all"};
   std::vector<std::vector<double>> samples(std::size(steps));
@@ -184,7 +189,7 @@ int benchCommand(int argc, char **argv) {
   addCommonOptions(app, options.common);
   app.remove_option(app.get_option("--threads"));
   const auto list = [&](const char *names, auto &values, const char *text) {
-    app.add_option(names, values, text)->type_name("N,...")->delimiter(',');
+    app.add_option(names, values, text)->type_name("N,...")->delimiter(',')->allow_extra_args(false);
   };
   list("-t,--threads", options.threads, "Thread counts (default: every CPU this process may use)");
   list("-p,--n-prompt", options.prompts, "Prompt lengths (default 512; 0: none)");
@@ -194,8 +199,10 @@ int benchCommand(int argc, char **argv) {
       ->type_name("N")
       ->check(CLI::Range(1u, 1000000u));
   app.add_flag("--no-warmup", options.noWarmup, "Do not run every test once before measuring");
-  app.add_flag("--startup", options.startup, "Measure opening the plan up to the first token instead");
-  app.add_option("-o,--output", options.format, "table, md, csv, json, jsonl")
+  auto *startup = app.add_flag("--startup", options.startup, "Measure opening the plan up to the first token instead");
+  for (const char *name : {"--n-prompt", "--n-gen", "--n-depth", "--no-warmup", "--stats", "--profile"})
+    startup->excludes(app.get_option(name));
+  app.add_option("-o,--output", options.format, "table (default), md, csv, json, jsonl")
       ->type_name("FORMAT")
       ->check(CLI::IsMember(reportFormatNames()));
   if (int code = parse(app, argc, argv); code >= 0)

@@ -37,31 +37,41 @@ public:
       messages_.push_back({"system", options_.system});
   }
 
-  /// One exchange. A failed one leaves the conversation as it was before.
+  /// One exchange; NB0652 when it does not fit the context. A failed one leaves the conversation as it was before.
   Result<StopReason> ask(const std::string &question, Output &output) {
     const size_t before = messages_.size();
     messages_.push_back({"user", question});
-    auto answered = answer(output);
+    auto answered = answer(output, before > (options_.system.empty() ? 0u : 1u));
     if (!answered.ok())
       messages_.resize(before);
     return answered;
   }
 
-  uint64_t firstTokenNs() const { return firstTokenNs_; }
+  TextTimes times() const { return {text_.loadNs(), firstTokenNs_}; }
 
 private:
-  Result<StopReason> answer(Output &output) {
+  Result<StopReason> answer(Output &output, bool continues) {
     NINFER_ASSIGN_OR_RETURN(std::string prompt, template_.render(messages_, true, extra_));
     EncodeOptions encode;
     encode.addSpecial = false;
     NINFER_ASSIGN_OR_RETURN(std::vector<int32_t> tokens, tokenizer_.encode(prompt, encode));
-    NINFER_RETURN_IF_ERROR(checkLength(info_, tokens.size(), options_.generate));
+    Status fits = checkLength(info_, tokens.size(), options_.generate);
+    if (!fits.ok() && continues) {
+      const int64_t wanted = options_.generate.maxTokens;
+      Status full = makeError(ErrorKind::Usage, "NB0652",
+                              "the conversation is full: with this message it has " + std::to_string(tokens.size()) +
+                                  " tokens" + (wanted > 0 ? ", -n asks for " + std::to_string(wanted) : std::string()) +
+                                  ", the plan has " + std::to_string(info_.max_context) + " positions");
+      full.help("use /clear to forget the conversation and begin a new one");
+      return full;
+    }
+    NINFER_RETURN_IF_ERROR(std::move(fits));
     // At least the last token is evaluated again: its logits begin the answer.
     const auto differs = std::mismatch(history_.begin(), history_.end(), tokens.begin(), tokens.end());
     const size_t kept = std::min(size_t(differs.second - tokens.begin()), tokens.size() - 1);
     NINFER_RETURN_IF_ERROR(context_.truncate(uint32_t(kept)));
     history_.resize(kept);
-    Status submitted = context_.submit(std::span(tokens).subspan(kept));
+    Status submitted = context_.submitPrompt(std::span(tokens).subspan(kept));
     history_ = tokens;
     history_.resize(context_.position());
     if (!submitted.ok()) {
@@ -93,23 +103,47 @@ private:
   uint64_t firstTokenNs_ = 0;
 };
 
-/// Reads lines until the end of the input. A failed exchange ends a script and is only reported to a person.
+constexpr const char *kCommands = "/clear forgets the conversation, /exit (or /quit) ends, /help lists the commands";
+
+/// The command on a line, such as "/clear", or nothing: a line that begins with a path is a message.
+std::string commandOf(const std::string &line) {
+  if (line[0] != '/')
+    return {};
+  const size_t end = line.find_last_not_of(" \t\r") + 1;
+  const size_t word = std::min(end, line.find_first_of(" \t"));
+  if (line.find('/', 1) < word)
+    return {};
+  return line.substr(0, word);
+}
+
+/// Reads lines until the end of the input. To a person a failed exchange is only reported; a script goes on after
+/// a full conversation or an unknown command (a /clear may follow), ends at any other failure, and returns its code.
 Result<int> converse(Chat &chat, Output &output) {
   const bool person = isatty(STDIN_FILENO);
   if (person)
-    std::fputs("Ctrl-D ends, Ctrl-C stops an answer, /clear forgets the conversation\n", stderr);
+    std::fprintf(stderr, "%s; Ctrl-D ends, Ctrl-C stops an answer\n", kCommands);
   std::string line;
+  int failed = 0;
   for (;;) {
     if (person)
       std::fputs("> ", stderr);
     if (!std::getline(std::cin, line))
-      return interrupted() ? int(ErrorKind::Interrupted) : 0;
+      return interrupted() ? int(ErrorKind::Interrupted) : failed;
     if (line.empty())
       continue;
-    if (line == "/exit" || line == "/quit")
-      return 0;
-    if (line == "/clear") {
-      chat.clear();
+    if (const std::string command = commandOf(line); !command.empty()) {
+      if (command == "/exit" || command == "/quit")
+        return failed;
+      if (command == "/clear") {
+        chat.clear();
+      } else if (command == "/help") {
+        std::fprintf(stderr, "%s\n", kCommands);
+      } else {
+        Status unknown = makeError(ErrorKind::Usage, "NB0900", "no command " + command);
+        unknown.help(kCommands);
+        const int code = report(std::move(unknown));
+        failed = person ? 0 : code;
+      }
       continue;
     }
     auto reason = findInvalidUtf8(line)
@@ -117,14 +151,15 @@ Result<int> converse(Chat &chat, Output &output) {
                       : chat.ask(line, output);
     if (!reason.ok()) {
       const int code = report(reason.error());
-      if (!person)
+      if (!person && reason.error().code != "NB0652")
         return code;
+      failed = person ? 0 : code;
       continue;
     }
     if (*reason == StopReason::ContextFull)
-      std::fputs("note: stopped: the context of the plan is full; /clear forgets the conversation\n", stderr);
+      std::fputs("note: stopped: the conversation is full; use /clear to begin a new one\n", stderr);
     if (*reason == StopReason::OutputClosed)
-      return 0;
+      return failed;
     if (*reason == StopReason::Interrupted) {
       if (!person)
         return int(ErrorKind::Interrupted);
@@ -135,11 +170,11 @@ Result<int> converse(Chat &chat, Output &output) {
 }
 
 Result<int> run(const ChatOptions &options) {
+  NINFER_RETURN_IF_ERROR(checkOptions(options.generate));
   NINFER_ASSIGN_OR_RETURN(Engine engine, Engine::open(options.common));
   NINFER_ASSIGN_OR_RETURN(TextModel text, TextModel::load(engine));
   NINFER_ASSIGN_OR_RETURN(const Tokenizer *tokenizer, text.tokenizer());
   NINFER_ASSIGN_OR_RETURN(ChatTemplate chatTemplate, text.chatTemplate(engine));
-  NINFER_RETURN_IF_ERROR(Sampler::create(options.generate.sampling).takeStatus());
   if (findInvalidUtf8(options.prompt) || findInvalidUtf8(options.system))
     return makeError(ErrorKind::Usage, "NB0664", "the prompt is not valid UTF-8");
   NINFER_ASSIGN_OR_RETURN(Context context, Context::create(engine, options.common));
@@ -151,10 +186,12 @@ Result<int> run(const ChatOptions &options) {
     NINFER_ASSIGN_OR_RETURN(code, converse(chat, output));
   } else {
     NINFER_ASSIGN_OR_RETURN(const StopReason reason, chat.ask(options.prompt, output));
+    if (reason == StopReason::ContextFull)
+      std::fputs("note: stopped: the context of the plan is full\n", stderr);
     code = reason == StopReason::Interrupted ? int(ErrorKind::Interrupted) : 0;
   }
   if (options.common.stats)
-    printStats(engine, options.common, context, chat.firstTokenNs());
+    printStats(engine, options.common, context, chat.times());
   if (options.common.profile)
     printProfile(context);
   return code;
@@ -167,6 +204,7 @@ int chatCommand(int argc, char **argv) {
   CLI::App app("Talk with a compiled model. Messages come from -p (one exchange) or, line by line, from standard "
                "input.",
                "ninfer-exec chat");
+  app.footer(std::string("In a conversation: ") + kCommands + ".");
   addCommonOptions(app, options.common);
   addGenerateOptions(app, options.generate);
   app.add_option("--system", options.system, "System message")->type_name("TEXT");

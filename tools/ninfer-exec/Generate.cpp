@@ -45,6 +45,13 @@ private:
 
 } // namespace
 
+Status checkOptions(const GenerateOptions &options) {
+  for (const std::string &stop : options.stops)
+    if (stop.empty())
+      return makeError(ErrorKind::Usage, "NB0900", "--stop: the text is empty, every answer would end at once");
+  return Sampler::create(options.sampling).takeStatus();
+}
+
 Status checkLength(const ninfer_engine_info &info, size_t promptTokens, const GenerateOptions &options) {
   // The last generated token is never submitted.
   const uint64_t wanted = options.maxTokens > 0 ? uint64_t(options.maxTokens) - 1 : 0;

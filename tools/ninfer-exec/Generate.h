@@ -34,6 +34,9 @@ struct Generated {
 Result<Generated> generate(Context &context, const ninfer_engine_info &info, const TextModel &text,
                            std::span<const int32_t> prompt, const GenerateOptions &options, Output &output);
 
+/// Checks what needs no plan: the sampling options (NB0708) and that no stop text is empty (NB0900).
+Status checkOptions(const GenerateOptions &options);
+
 /// Refuses a prompt that does not fit, or does not fit together with an explicit number of tokens (NB0652).
 Status checkLength(const ninfer_engine_info &info, size_t promptTokens, const GenerateOptions &options);
 

@@ -19,7 +19,7 @@ struct LogitsOptions {
   bool each = false;
   bool oneByOne = false;
   int64_t top = 0;
-  std::string format = "json";
+  std::string format; ///< empty: table with --top, else json
   std::string out;
 };
 
@@ -88,14 +88,22 @@ std::string renderTop(const std::vector<PositionLogits> &all, int64_t top, const
       row["rank"] = i + 1;
       row["token"] = order[i];
       row["logit"] = number(logits.values[size_t(order[i])]);
-      row["text"] = text.hasTokenizer() ? Row((*text.tokenizer())->decode(std::span(&order[i], 1), false)) : Row();
+      row["text"] = Row();
+      if (text.hasTokenizer()) {
+        const Row spelled = (*text.tokenizer())->decode(std::span(&order[i], 1), false);
+        // Quoted where blanks and line feeds would not be visible.
+        const bool quoted = format != "json" && format != "jsonl";
+        row["text"] = quoted ? Row(spelled.dump(-1, ' ', false, Row::error_handler_t::replace)) : spelled;
+      }
       rows.push_back(std::move(row));
     }
   }
   return renderReport(rows, reportFormat(format));
 }
 
-Result<int> run(const LogitsOptions &options) {
+Result<int> run(LogitsOptions &options) {
+  if (options.format.empty())
+    options.format = options.top ? "table" : "json";
   const std::vector<std::string> full = {"json", "csv", "raw"};
   const auto &allowed = options.top ? reportFormatNames() : full;
   if (std::find(allowed.begin(), allowed.end(), options.format) == allowed.end())
@@ -111,7 +119,7 @@ Result<int> run(const LogitsOptions &options) {
   std::vector<PositionLogits> all;
   const size_t step = options.each || options.oneByOne ? 1 : tokens.size();
   for (size_t done = 0; done < tokens.size(); done += step) {
-    NINFER_RETURN_IF_ERROR(context.submit(std::span(tokens).subspan(done, step)));
+    NINFER_RETURN_IF_ERROR(context.submitPrompt(std::span(tokens).subspan(done, step)));
     if (!options.each && done + step < tokens.size())
       continue;
     NINFER_ASSIGN_OR_RETURN(std::span<const float> logits, context.logits());
@@ -126,7 +134,7 @@ Result<int> run(const LogitsOptions &options) {
     NINFER_RETURN_IF_ERROR(writeFileAtomically(options.out, std::as_bytes(std::span(bytes.data(), bytes.size()))));
   }
   if (options.common.stats)
-    printStats(engine, options.common, context, 0);
+    printStats(engine, options.common, context, {.loadNs = text.loadNs()});
   if (options.common.profile)
     printProfile(context);
   return 0;
@@ -145,8 +153,8 @@ int logitsCommand(int argc, char **argv) {
       ->type_name("K")
       ->check(CLI::Range(int64_t(1), int64_t(1) << 31));
   app.add_option("-o,--output", options.format,
-                 "json, csv, raw (float32, little-endian, position by position); with --top: table, md, csv, json, "
-                 "jsonl")
+                 "json (default), csv, raw (float32, little-endian, position by position); with --top: table (default), "
+                 "md, csv, json, jsonl")
       ->type_name("FORMAT");
   app.add_option("--out", options.out, "Write to this file instead of stdout")->type_name("FILE");
   if (int code = parse(app, argc, argv); code >= 0)

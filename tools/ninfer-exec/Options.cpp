@@ -16,7 +16,7 @@ void addCommonOptions(CLI::App &app, CommonOptions &options) {
       ->type_name("N")
       ->check(CLI::Range(1u, 1024u));
   app.add_flag("--no-pin", options.noPin, "Do not pin each thread to one CPU");
-  app.add_option("--preload", options.preload, "Read the weights ahead: auto, always, never")
+  app.add_option("--preload", options.preload, "Read the weights ahead: auto (default), always, never")
       ->type_name("WHEN")
       ->check(CLI::IsMember({"auto", "always", "never"}));
   app.add_option("--code-mapping", options.codeMapping,
@@ -27,7 +27,7 @@ void addCommonOptions(CLI::App &app, CommonOptions &options) {
                  "Refuse to run when the context needs more bytes than this (suffixes kb, mb, gb)")
       ->type_name("BYTES")
       ->transform(CLI::AsSizeValue(false));
-  app.add_option("--spin-us", options.spinUs, "Microseconds an idle thread spins before it sleeps")->type_name("N");
+  app.add_option("--spin-us", options.spinUs, "Microseconds an idle thread spins before it sleeps (default 200)")->type_name("N");
   app.add_flag("--stats", options.stats, "Print startup, speed, and the memory ledger beside the peak RSS");
   app.add_flag("--profile", options.profile, "Time every launch and print the sums per kernel");
 }
@@ -49,26 +49,29 @@ void addPromptOptions(CLI::App &app, PromptOptions &options) {
 void addGenerateOptions(CLI::App &app, GenerateOptions &options) {
   SamplingOptions &sampling = options.sampling;
   app.add_option("-n,--n-predict", options.maxTokens,
-                 "Tokens to generate; -1: until a stop token or the end of the context")
+                 "Tokens to generate; -1 (default): until a stop token or the end of the context")
       ->type_name("N")
       ->check(CLI::Range(int64_t(-1), int64_t(1) << 31));
   app.add_option("--temp", sampling.temperature, "Temperature; 0 takes the most likely token (default 0)")
       ->type_name("X");
-  app.add_option("--top-k", sampling.topK, "Draw from the K most likely tokens; 0: all")->type_name("K");
-  app.add_option("--top-p", sampling.topP, "Draw from the smallest set of this total probability")->type_name("X");
-  app.add_option("--min-p", sampling.minP, "Leave out tokens less likely than X times the most likely one")
+  app.add_option("--top-k", sampling.topK, "Draw from the K most likely tokens; 0 (default): all")->type_name("K");
+  app.add_option("--top-p", sampling.topP, "Draw from the smallest set of this total probability (default 1: all)")
       ->type_name("X");
-  app.add_option("--repeat-penalty", sampling.repetitionPenalty, "Divide logits of seen tokens by X")->type_name("X");
-  app.add_option("--presence-penalty", sampling.presencePenalty, "Subtract X from logits of seen tokens")
+  app.add_option("--min-p", sampling.minP, "Leave out tokens less likely than X times the most likely one (default 0: none)")
       ->type_name("X");
-  app.add_option("--frequency-penalty", sampling.frequencyPenalty, "Subtract X per occurrence of a token")
+  app.add_option("--repeat-penalty", sampling.repetitionPenalty, "Divide logits of seen tokens by X (default 1: off)")
+      ->type_name("X");
+  app.add_option("--presence-penalty", sampling.presencePenalty, "Subtract X from logits of seen tokens (default 0)")
+      ->type_name("X");
+  app.add_option("--frequency-penalty", sampling.frequencyPenalty, "Subtract X per occurrence of a token (default 0)")
       ->type_name("X");
   app.add_option("-s,--seed", sampling.seed, "Seed of the draws (default 0; same seed, same answer)")->type_name("N");
   app.add_flag("--ignore-eos", options.ignoreEos, "Do not end at stop tokens");
   app.add_flag("--special", options.showSpecial, "Print special tokens");
   app.add_option("--stop", options.stops, "End the answer before this text (repeatable)")
       ->type_name("TEXT")
-      ->take_all();
+      ->take_all()
+      ->allow_extra_args(false);
 }
 
 int parse(CLI::App &app, int argc, char **argv) {

@@ -61,7 +61,7 @@ std::string formatBytes(uint64_t bytes) {
   return text;
 }
 
-void printStats(const Engine &engine, const CommonOptions &options, const Context &context, uint64_t firstTokenNs) {
+void printStats(const Engine &engine, const CommonOptions &options, const Context &context, const TextTimes &times) {
   const ninfer_engine_info info = engine.info();
   const ninfer_stats stats = context.stats();
   auto ledger = engine.ledger(options);
@@ -69,16 +69,22 @@ void printStats(const Engine &engine, const CommonOptions &options, const Contex
     report(ledger.error());
     return;
   }
-  std::fprintf(stderr, "\n%s, %s, %u layers, target %s on %s, %u threads, code %s\n", info.public_name,
-               info.architecture, info.layers, info.target, info.machine, ledger->threads, info.code_mapped);
+  std::fprintf(stderr, "\n%s, %s, %u layers, target %s on %s, %u %s, code %s\n", info.public_name,
+               info.architecture, info.layers, info.target, info.machine, ledger->threads,
+               ledger->threads == 1 ? "thread" : "threads", info.code_mapped);
   std::fprintf(stderr, "startup     plan %.2f ms, weights %.2f ms, code %.2f ms, context %.2f ms", ms(info.plan_ns),
                ms(info.weights_ns), ms(info.code_ns), ms(stats.setup_ns));
-  if (firstTokenNs)
-    std::fprintf(stderr, ", first token at %.1f ms", ms(firstTokenNs));
-  std::fprintf(stderr, "\nprefill     %llu tokens in %.1f ms, %.1f tokens/s\n", (unsigned long long)stats.prefill_tokens,
-               ms(stats.prefill_ns), perSecond(stats.prefill_tokens, stats.prefill_ns));
-  std::fprintf(stderr, "decode      %llu tokens in %.1f ms, %.1f tokens/s\n", (unsigned long long)stats.decode_tokens,
-               ms(stats.decode_ns), perSecond(stats.decode_tokens, stats.decode_ns));
+  if (times.loadNs)
+    std::fprintf(stderr, ", tokenizer and template %.2f ms", ms(times.loadNs));
+  if (times.firstTokenNs)
+    std::fprintf(stderr, ", first token at %.1f ms", ms(times.firstTokenNs));
+  std::fputs("\n", stderr);
+  const auto speed = [](const char *name, uint64_t tokens, uint64_t ns) {
+    std::fprintf(stderr, "%-11s %llu %s in %.1f ms, %.1f tokens/s\n", name, (unsigned long long)tokens,
+                 tokens == 1 ? "token" : "tokens", ms(ns), perSecond(tokens, ns));
+  };
+  speed("prefill", stats.prefill_tokens, stats.prefill_ns);
+  speed("decode", stats.decode_tokens, stats.decode_ns);
   std::fprintf(stderr,
                "ledger      %s: weights %s, plan %s, code %s, states %s, activations %s, scratch %s, other %s\n",
                formatBytes(ledger->total_bytes).c_str(), formatBytes(ledger->weights_bytes).c_str(),
@@ -93,6 +99,7 @@ void printStats(const Engine &engine, const CommonOptions &options, const Contex
 void printProfile(const Context &context) {
   struct Sum {
     uint64_t launches = 0, calls = 0, ns = 0, bytes = 0, flops = 0;
+    bool dependsOnPosition = false;
   };
   std::map<std::tuple<std::string, std::string>, Sum> sums;
   std::map<std::string, uint64_t> totals;
@@ -105,6 +112,7 @@ void printProfile(const Context &context) {
     sum.ns += entry.ns;
     sum.bytes += entry.bytes_read;
     sum.flops += entry.flops;
+    sum.dependsOnPosition |= entry.full_state_cost != 0;
     totals[entry.phase] += entry.ns;
   }
   std::vector<std::pair<std::tuple<std::string, std::string>, Sum>> rows(sums.begin(), sums.end());
@@ -118,10 +126,16 @@ void printProfile(const Context &context) {
   for (const auto &[key, sum] : rows) {
     const auto &[phase, kernel] = key;
     const double ns = double(std::max<uint64_t>(sum.ns, 1));
-    std::fprintf(stderr, "%-14s %8llu %8llu %10.3f %6.1f%% %8.2f %9.2f  %s\n", phase.c_str(),
+    const auto rate = [&](uint64_t amount) {
+      char text[32] = "-";
+      if (!sum.dependsOnPosition)
+        std::snprintf(text, sizeof(text), "%.2f", double(amount) / ns);
+      return std::string(text);
+    };
+    std::fprintf(stderr, "%-14s %8llu %8llu %10.3f %6.1f%% %8s %9s  %s\n", phase.c_str(),
                  (unsigned long long)sum.launches, (unsigned long long)sum.calls, ms(sum.ns),
-                 100.0 * double(sum.ns) / double(std::max<uint64_t>(totals[phase], 1)), double(sum.bytes) / ns,
-                 double(sum.flops) / ns, kernel.c_str());
+                 100.0 * double(sum.ns) / double(std::max<uint64_t>(totals[phase], 1)), rate(sum.bytes).c_str(),
+                 rate(sum.flops).c_str(), kernel.c_str());
   }
 }
 

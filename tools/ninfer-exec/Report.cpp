@@ -20,6 +20,19 @@ std::string shortText(const Row &value) {
   return value.dump();
 }
 
+/// A `|` inside a cell would end it.
+std::string markdownText(const Row &value) {
+  std::string escaped;
+  for (char c : shortText(value))
+    escaped += c == '|' ? std::string("\\|") : std::string(1, c);
+  return escaped;
+}
+
+/// Columns on a terminal, taking every code point for one.
+size_t width(const std::string &text) {
+  return size_t(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
+}
+
 std::string csvText(const Row &value) {
   if (value.is_null())
     return {};
@@ -44,17 +57,17 @@ std::string aligned(const std::vector<Row> &rows, bool markdown) {
   for (const Row &row : rows) {
     cells.emplace_back();
     for (const auto &[name, value] : row.items())
-      cells.back().push_back(shortText(value));
+      cells.back().push_back(markdown ? markdownText(value) : shortText(value));
   }
   std::vector<size_t> widths(cells[0].size(), 0);
   for (const auto &line : cells)
     for (size_t i = 0; i < line.size(); ++i)
-      widths[i] = std::max(widths[i], line[i].size());
+      widths[i] = std::max(widths[i], width(line[i]));
   std::string out;
   for (size_t l = 0; l < cells.size(); ++l) {
     std::string line = markdown ? "|" : "";
     for (size_t i = 0; i < cells[l].size(); ++i) {
-      const std::string padding(widths[i] - cells[l][i].size(), ' ');
+      const std::string padding(widths[i] - width(cells[l][i]), ' ');
       line += (markdown ? " " : i ? "  " : "") + (numeric[i] ? padding + cells[l][i] : cells[l][i] + padding) +
               (markdown ? " |" : "");
     }

@@ -32,6 +32,7 @@ const char *noteFor(StopReason reason) {
 }
 
 Result<int> run(RunOptions &options) {
+  NINFER_RETURN_IF_ERROR(checkOptions(options.generate));
   NINFER_ASSIGN_OR_RETURN(Engine engine, Engine::open(options.common));
   NINFER_ASSIGN_OR_RETURN(TextModel text, TextModel::load(engine));
   NINFER_ASSIGN_OR_RETURN(std::vector<int32_t> prompt, readPrompt(options.prompt, text));
@@ -39,7 +40,6 @@ Result<int> run(RunOptions &options) {
     options.generate.printIds = true;
   const ninfer_engine_info info = engine.info();
   NINFER_RETURN_IF_ERROR(checkLength(info, prompt.size(), options.generate));
-  NINFER_RETURN_IF_ERROR(Sampler::create(options.generate.sampling).takeStatus());
   NINFER_ASSIGN_OR_RETURN(Context context, Context::create(engine, options.common));
 
   Output output;
@@ -47,14 +47,14 @@ Result<int> run(RunOptions &options) {
     NINFER_ASSIGN_OR_RETURN(const Tokenizer *tokenizer, text.tokenizer());
     NINFER_RETURN_IF_ERROR(output.write(tokenizer->decode(prompt, !options.generate.showSpecial)));
   }
-  uint64_t firstTokenNs = 0;
+  TextTimes times{.loadNs = text.loadNs()};
   StopReason reason = StopReason::Length;
   Status submitted = interrupted() ? Status(makeError(ErrorKind::Interrupted, "NB0653", "cancelled"))
-                                   : context.submit(prompt);
+                                   : context.submitPrompt(prompt);
   if (submitted.ok()) {
     NINFER_ASSIGN_OR_RETURN(Generated generated,
                             generate(context, info, text, prompt, options.generate, output));
-    firstTokenNs = generated.firstTokenNs;
+    times.firstTokenNs = generated.firstTokenNs;
     reason = generated.reason;
     if (!options.generate.printIds && !generated.text.empty() && generated.text.back() != '\n')
       NINFER_RETURN_IF_ERROR(output.write("\n"));
@@ -66,7 +66,7 @@ Result<int> run(RunOptions &options) {
   if (const char *note = noteFor(reason))
     std::fprintf(stderr, "note: %s\n", note);
   if (options.common.stats)
-    printStats(engine, options.common, context, firstTokenNs);
+    printStats(engine, options.common, context, times);
   if (options.common.profile)
     printProfile(context);
   return reason == StopReason::Interrupted ? int(ErrorKind::Interrupted) : 0;

@@ -3,6 +3,8 @@
 #include <atomic>
 #include <csignal>
 #include <cstdio>
+#include <filesystem>
+#include <fstream>
 #include <sstream>
 
 namespace ninfer::exec {
@@ -47,7 +49,9 @@ Error takeError(ninfer_error *error) {
   return result;
 }
 
-Status statusOf(ninfer_status status, ninfer_error *error) {
+/// `error` is a reference because callers pass the call that fills it and the variable in one argument list, whose
+/// order of evaluation is the compiler's choice.
+Status statusOf(ninfer_status status, ninfer_error *const &error) {
   if (status == NINFER_OK)
     return {};
   if (error)
@@ -66,6 +70,15 @@ ninfer_context_options contextOptions(const CommonOptions &options) {
   return result;
 }
 
+bool isArtifact(const std::string &path) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(path, ignored))
+    return false;
+  char magic[7] = {};
+  std::ifstream(path, std::ios::binary).read(magic, sizeof(magic));
+  return std::string_view(magic, sizeof(magic)) == std::string_view("NINFER\0", 7);
+}
+
 } // namespace
 
 void installSignalHandlers() {
@@ -81,6 +94,11 @@ void clearInterrupt() {
 }
 
 Result<Engine> Engine::open(const CommonOptions &options) {
+  if (isArtifact(options.plan)) {
+    Status status = makeError(ErrorKind::BadFile, "NB0665", options.plan + ": this is an artifact, not a plan");
+    status.help("compile it first: ninfer-build " + options.plan + " -o model.plan.bin, then run model.plan.bin");
+    return status;
+  }
   ninfer_open_options open = {};
   open.struct_size = sizeof(open);
   open.plan_path = options.plan.c_str();
@@ -129,7 +147,10 @@ Result<Context> Context::create(const Engine &engine, const CommonOptions &optio
   const ninfer_context_options given = contextOptions(options);
   ninfer_context *handle = nullptr;
   ninfer_error *error = nullptr;
-  NINFER_RETURN_IF_ERROR(statusOf(ninfer_context_create(engine.handle(), &given, &handle, &error), error));
+  Status created = statusOf(ninfer_context_create(engine.handle(), &given, &handle, &error), error);
+  if (!created.ok() && created.error().code == "NB0640" && options.memoryLimit)
+    created.note("--memory-limit is " + std::to_string(options.memoryLimit) + " bytes");
+  NINFER_RETURN_IF_ERROR(std::move(created));
   Context context;
   context.handle_.reset(handle);
   gActive.store(handle);
@@ -160,7 +181,25 @@ Status Context::truncate(uint32_t position) {
   return statusOf(ninfer_context_truncate(handle_.get(), position, &error), error);
 }
 
+Status Context::submitPrompt(std::span<const int32_t> tokens) {
+  const ninfer_stats before = rawStats();
+  Status status = submit(tokens);
+  const ninfer_stats after = rawStats();
+  promptDecodeTokens_ += after.decode_tokens - before.decode_tokens;
+  promptDecodeNs_ += after.decode_ns - before.decode_ns;
+  return status;
+}
+
 ninfer_stats Context::stats() const {
+  ninfer_stats stats = rawStats();
+  stats.prefill_tokens += promptDecodeTokens_;
+  stats.prefill_ns += promptDecodeNs_;
+  stats.decode_tokens -= promptDecodeTokens_;
+  stats.decode_ns -= promptDecodeNs_;
+  return stats;
+}
+
+ninfer_stats Context::rawStats() const {
   ninfer_stats stats = {};
   stats.struct_size = sizeof(stats);
   (void)ninfer_context_get_stats(handle_.get(), &stats, nullptr);

@@ -52,6 +52,9 @@ public:
   static Result<Context> create(const Engine &engine, const CommonOptions &options);
 
   Status submit(std::span<const int32_t> tokens);
+  /// The same for tokens of a prompt: stats() counts them as prefill whichever phase ran them (one token at a
+  /// time runs in the decode phase).
+  Status submitPrompt(std::span<const int32_t> tokens);
   Result<std::span<const float>> logits() const;
   uint32_t position() const { return ninfer_context_position(handle_.get()); }
   Status truncate(uint32_t position);
@@ -62,7 +65,10 @@ private:
   struct Release {
     void operator()(ninfer_context *context) const;
   };
+  ninfer_stats rawStats() const;
+
   std::unique_ptr<ninfer_context, Release> handle_;
+  uint64_t promptDecodeTokens_ = 0, promptDecodeNs_ = 0; ///< of prompts, run in the decode phase
 };
 
 /// Installs handlers: Ctrl-C (and SIGTERM) stops the running submit, a second one ends the process; a closed

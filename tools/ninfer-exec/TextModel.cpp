@@ -1,5 +1,6 @@
 #include "tools/ninfer-exec/TextModel.h"
 
+#include "runtime/loader/Machine.h"
 #include "support/File.h"
 #include "support/Json.h"
 #include "support/Utf8.h"
@@ -23,6 +24,7 @@ Result<Json> readJson(const Engine &engine, const char *role, const std::string 
 } // namespace
 
 Result<TextModel> TextModel::load(const Engine &engine) {
+  const uint64_t start = nowNs();
   TextModel model;
   model.weightsPath_ = engine.info().weights_path;
   NINFER_ASSIGN_OR_RETURN(std::string_view json, engine.resource("tokenizer.json"));
@@ -32,6 +34,7 @@ Result<TextModel> TextModel::load(const Engine &engine) {
   NINFER_ASSIGN_OR_RETURN(model.tokenizerConfig_,
                           readJson(engine, "tokenizer_config.json", model.weightsPath_));
   NINFER_RETURN_IF_ERROR(model.readStopTokens(engine));
+  model.loadNs_ = nowNs() - start;
   return model;
 }
 
@@ -76,7 +79,8 @@ Result<const Tokenizer *> TextModel::tokenizer() const {
   return status;
 }
 
-Result<ChatTemplate> TextModel::chatTemplate(const Engine &engine) const {
+Result<ChatTemplate> TextModel::chatTemplate(const Engine &engine) {
+  const uint64_t start = nowNs();
   NINFER_ASSIGN_OR_RETURN(std::string_view source, engine.resource("chat_template.jinja"));
   if (source.empty()) {
     Status status =
@@ -84,7 +88,9 @@ Result<ChatTemplate> TextModel::chatTemplate(const Engine &engine) const {
     status.help("use ninfer-exec without 'chat': it continues a text");
     return status;
   }
-  return ChatTemplate::compile(source, tokenizerConfig_, weightsPath_ + ": chat_template.jinja");
+  auto compiled = ChatTemplate::compile(source, tokenizerConfig_, weightsPath_ + ": chat_template.jinja");
+  loadNs_ += nowNs() - start;
+  return compiled;
 }
 
 Result<std::vector<int32_t>> parseTokens(const std::string &list, const std::string &what) {

@@ -24,9 +24,12 @@ public:
   /// NB0660 (Unsupported) when the artifact has no tokenizer.
   Result<const Tokenizer *> tokenizer() const;
   /// NB0661 (Unsupported) when the artifact has no chat template.
-  Result<ChatTemplate> chatTemplate(const Engine &engine) const;
+  Result<ChatTemplate> chatTemplate(const Engine &engine);
   /// Ids that end an answer: eos_token_id of generation_config.json, else eos_token of tokenizer_config.json.
   const std::set<int32_t> &stopTokens() const { return stopTokens_; }
+
+  /// Nanoseconds that load() and chatTemplate() took so far.
+  uint64_t loadNs() const { return loadNs_; }
 
 private:
   Status readStopTokens(const Engine &engine);
@@ -35,6 +38,7 @@ private:
   std::optional<Tokenizer> tokenizer_;
   Json tokenizerConfig_;
   std::set<int32_t> stopTokens_;
+  uint64_t loadNs_ = 0;
 };
 
 /// Where the prompt of run, logits and bench comes from.

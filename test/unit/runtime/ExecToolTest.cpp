@@ -8,6 +8,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sstream>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -167,7 +168,15 @@ TEST_F(ExecTool, UsageErrors) {
       {{plan_, "--tokens", "1,-2"}, "", "--tokens: byte 2"},
       {{plan_, "-p", std::string(33, 'a')}, "", "context overflow: the prompt has 33 tokens"},
       {{plan_, "-p", "abc", "-n", "31"}, "", "-n asks for 31"},
-      {{plan_, "-p", "x", "--temp", "-1"}, "", "temperature"},
+      {{plan_, "-p", "x", "--temp", "-1"}, "", "error[NB0708]: temperature (--temp) must be in [0, 100], got -1\n"},
+      {{"chat", plan_, "-p", "x", "--repeat-penalty", "0"}, "", "(--repeat-penalty) must be positive"},
+      {{plan_, "-p", "x", "--stop", ""}, "", "--stop: the text is empty"},
+      {{"chat", plan_, "-p", "x", "--stop", ""}, "", "--stop: the text is empty"},
+      {{"bench", plan_, "-p", "0", "-n", "0"}, "", "nothing to measure"},
+      {{"bench", plan_, "--startup", "-p", "4"}, "", "excludes --startup"},
+      {{"bench", plan_, "--startup", "--stats"}, "", "excludes --startup"},
+      {{"bench", plan_, "--startup", "-t", "1,2"}, "", "one thread count"},
+      {{"chta", plan_}, "", "no command or plan 'chta'; commands: run, chat, bench, logits"},
       {{plan_, "-p", "x", "--no-such-option"}, "", "--no-such-option"},
       {{plan_, "-p", "x", "-t", "0"}, "", "--threads"},
       {{}, "", "plan"},
@@ -188,7 +197,12 @@ TEST_F(ExecTool, FilesAndTargets) {
   EXPECT_EQ(exec({"/no/such.plan", "-p", "x"}).code, 3);
   EXPECT_EQ(exec({folder_.path().string(), "-p", "x"}).code, 3);
   EXPECT_EQ(exec({plan_, "-f", "/no/such.txt"}).code, 3);
-  EXPECT_EQ(exec({(folder_ / "tiny.ninfer").string(), "-p", "x"}).code, 3);
+  for (const char *command : {"run", "chat", "logits"}) {
+    const Outcome artifact = exec({command, (folder_ / "tiny.ninfer").string(), "-p", "x"});
+    EXPECT_EQ(artifact.code, 3);
+    EXPECT_TRUE(contains(artifact.err, "this is an artifact, not a plan")) << artifact.err;
+    EXPECT_TRUE(contains(artifact.err, "ninfer-build")) << artifact.err;
+  }
   EXPECT_EQ(exec({plan_, "-p", "x", "--weights", "/no/such.ninfer"}).code, 3);
   TinyModel other({.layers = 1, .publicName = "other"});
   other.writeArtifact(folder_ / "other.ninfer");
@@ -201,6 +215,7 @@ TEST_F(ExecTool, FilesAndTargets) {
   const Outcome memory = exec({plan_, "-p", "x", "--memory-limit", "4kb"});
   EXPECT_EQ(memory.code, 6);
   EXPECT_TRUE(contains(memory.err, "available: 0.0 MiB")) << memory.err;
+  EXPECT_TRUE(contains(memory.err, "--memory-limit is 4")) << memory.err;
 }
 
 TEST_F(ExecTool, ArtifactWithoutText) {
@@ -286,6 +301,57 @@ TEST_F(ExecTool, Chat) {
   EXPECT_TRUE(contains(overflow.err, "context overflow")) << overflow.err;
 }
 
+TEST_F(ExecTool, ChatCommands) {
+  const std::vector<std::string> chat = {"chat", plan_, "-n", "6", "--ignore-eos"};
+  const Outcome once = exec(chat, "hello\n");
+  ASSERT_EQ(once.code, 0) << once.err;
+  // An unknown command is answered, not sent: the rest is as without it.
+  const Outcome unknown = exec(chat, "/cleer\nhello\n");
+  EXPECT_EQ(unknown.code, 2);
+  EXPECT_EQ(unknown.out, once.out);
+  EXPECT_TRUE(contains(unknown.err, "no command /cleer")) << unknown.err;
+  EXPECT_TRUE(contains(unknown.err, "/clear forgets")) << unknown.err;
+  const Outcome help = exec(chat, "/help\n");
+  EXPECT_EQ(help.code, 0);
+  EXPECT_EQ(help.out, "");
+  for (const char *name : {"/clear", "/exit", "/help"}) {
+    EXPECT_TRUE(contains(help.err, name)) << help.err;
+    EXPECT_TRUE(contains(exec({"chat", "--help"}).out, name));
+  }
+  EXPECT_NE(exec(chat, "/a/b\n").out, ""); // a path is a message
+  // 32 positions hold two exchanges of 13 tokens, not three; /clear makes room.
+  const Outcome full = exec(chat, "hello\nhello\nhello\n/clear\nhello\n");
+  EXPECT_EQ(full.code, 2);
+  EXPECT_TRUE(contains(full.err, "the conversation is full")) << full.err;
+  EXPECT_TRUE(contains(full.err, "use /clear")) << full.err;
+  ASSERT_GE(full.out.size(), 2 * once.out.size());
+  EXPECT_EQ(full.out.substr(0, once.out.size()), once.out);
+  EXPECT_EQ(full.out.substr(full.out.size() - once.out.size()), once.out);
+}
+
+TEST_F(ExecTool, TopTables) {
+  const auto top = [&](const std::vector<std::string> &more) {
+    std::vector<std::string> arguments = {"logits", plan_, "-p", "abc", "--top", "260"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const Outcome outcome = exec(arguments);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return outcome.out;
+  };
+  const std::string table = top({});
+  EXPECT_EQ(table, top({"-o", "table"}));
+  EXPECT_TRUE(contains(table, "  \" \"\n")); // the blank, visible
+  EXPECT_TRUE(contains(table, "  \"|\"\n"));
+  EXPECT_TRUE(contains(table, "  \"\\n\"\n"));
+  EXPECT_TRUE(contains(top({"-o", "csv"}), ",\"\"\" \"\"\"\n"));
+  const std::string markdown = top({"-o", "md"});
+  EXPECT_TRUE(contains(markdown, "| \"\\|\" "));
+  EXPECT_FALSE(contains(markdown, "\"|\""));
+  bool blank = false;
+  for (const auto &row : nlohmann::json::parse(top({"-o", "json"})))
+    blank |= row["text"] == " ";
+  EXPECT_TRUE(blank);
+}
+
 TEST_F(ExecTool, Bench) {
   const Outcome json =
       exec({"bench", plan_, "-p", "4,8", "-n", "3", "-d", "0,5", "-t", "1,2", "-r", "2", "-o", "json"});
@@ -321,4 +387,16 @@ TEST_F(ExecTool, StatsGoToStderr) {
   EXPECT_EQ(std::count(outcome.out.begin(), outcome.out.end(), '\n'), 4);
   for (const char *part : {"ledger", "peak RSS", "first token at", "ref.linear"})
     EXPECT_TRUE(contains(outcome.err, part)) << part;
+  EXPECT_TRUE(contains(outcome.err, "tokenizer and template")) << outcome.err;
+  EXPECT_TRUE(contains(outcome.err, "prefill     3 tokens")) << outcome.err;
+  std::istringstream lines(outcome.err);
+  for (std::string line; std::getline(lines, line);)
+    if (contains(line, "ref.attention") || contains(line, "ref.linear")) {
+      const bool rateless = contains(line, "%        -         -  ");
+      EXPECT_EQ(rateless, contains(line, "ref.attention")) << line;
+    }
+  const Outcome one = exec({plan_, "--tokens", "5", "-n", "2", "--ignore-eos", "--stats", "-t", "1"});
+  EXPECT_TRUE(contains(one.err, "prefill     1 token in")) << one.err;
+  EXPECT_TRUE(contains(one.err, "decode      1 token in")) << one.err;
+  EXPECT_TRUE(contains(one.err, ", 1 thread,")) << one.err;
 }
