@@ -10,10 +10,14 @@
 #include "schema/Describe.h"
 #include "schema/View.h"
 #include "support/File.h"
+#include "support/FileKind.h"
 #include "support/Sha256.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
+#include <cstring>
+#include <fstream>
 #include <map>
 #include <sys/resource.h>
 #include <thread>
@@ -44,6 +48,25 @@ private:
 };
 
 Error usage(std::string text) { return makeError(ErrorKind::Usage, "NB0403", std::move(text)); }
+
+/// A plan may replace a plan or an empty file, nothing else (NB0905): a slip on the command line
+/// must not cost a model.
+Status checkReplaceable(const std::filesystem::path &output) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(output, ignored))
+    return {}; // nothing there, or AtomicFile refuses it
+  if (std::filesystem::file_size(output, ignored) == 0 && !ignored)
+    return {};
+  std::array<char, sizeof kPlanMagic> head{};
+  std::ifstream in(output, std::ios::binary);
+  if (in.read(head.data(), head.size()) && std::memcmp(head.data(), kPlanMagic, head.size()) == 0)
+    return {};
+  Status status = makeError(ErrorKind::Usage, "NB0905",
+                            output.string() + ": exists and is " + describeFileKind(output) +
+                                "; only a plan or an empty file is replaced");
+  status.help("give another output, or remove the file first");
+  return status;
+}
 
 class Builder {
 public:
@@ -116,6 +139,7 @@ private:
     std::error_code ignored;
     if (std::filesystem::equivalent(options_.artifact, options_.output, ignored))
       return usage("the output '" + options_.output.string() + "' is the artifact itself");
+    NINFER_RETURN_IF_ERROR(checkReplaceable(options_.output));
     // Before any work: the folder must take a new file (kept unnamed until the plan is ready).
     NINFER_ASSIGN_OR_RETURN(file_, AtomicFile::create(options_.output));
     return {};
@@ -124,7 +148,7 @@ private:
   Status openArtifact() {
     auto artifact = Artifact::open(options_.artifact);
     if (!artifact.ok())
-      return artifact.takeStatus();
+      return explained(artifact.takeStatus());
     const std::string name = options_.artifact.filename().string();
     directory_ = artifact->directory();
     NINFER_RETURN_IF_ERROR(checkAllObjects(directory_, name));
@@ -140,6 +164,22 @@ private:
     NINFER_RETURN_IF_ERROR(stage("open"));
     NINFER_ASSIGN_OR_RETURN(spec_, recogniseModel(directory_, name));
     return stage("model");
+  }
+
+  /// Says what a file that is no artifact is.
+  Status explained(Status status) const {
+    const std::string &code = status.error().code;
+    std::error_code ignored;
+    if ((code != "NB0101" && code != "NB0901") ||
+        !std::filesystem::exists(options_.artifact, ignored))
+      return status;
+    const std::string kind = describeFileKind(options_.artifact);
+    status.note(options_.artifact.string() + " is " + kind);
+    if (kind == "a plan of ninfer-build")
+      status.help("ninfer-exec runs a plan; ninfer-build wants the .ninfer artifact");
+    else if (kind == "a folder" || kind == "a GGUF model" || kind == "a safetensors file")
+      status.help("ninfer-convert makes a .ninfer artifact of a model");
+    return status;
   }
 
   Status applyPolicy(const std::string &name) {
@@ -248,6 +288,7 @@ private:
         return view.takeStatus();
     }
     NINFER_RETURN_IF_ERROR(checkCancelled());
+    NINFER_RETURN_IF_ERROR(checkReplaceable(options_.output)); // may have appeared meanwhile
     NINFER_RETURN_IF_ERROR(file_.publish());
     report_.output = options_.output.string();
     return stage("write");

@@ -22,6 +22,7 @@ namespace ninfer {
 
 struct BuildOptions {
   std::filesystem::path artifact;
+  /// A file already there is replaced when it is a plan or empty, else refused (NB0905).
   /// Empty: nothing is written (dry run); the plan is still built and verified. Empty with
   /// `emitStage`: the build ends after the passes, and the report has no plan.
   std::filesystem::path output;

@@ -35,11 +35,13 @@ Result<std::vector<BuildTarget>> resolveTargets(const std::vector<std::string> &
     }
     const auto same = std::find_if(targets.begin(), targets.end(),
                                    [&](auto &t) { return t.name == target.name; });
-    if (same != targets.end())
-      return makeError(ErrorKind::Usage, "NB0402",
-                       "target '" + target.name + "' is given twice (once as '" +
-                           names[static_cast<size_t>(same - targets.begin())] + "', once as '" +
-                           name + "')");
+    if (same != targets.end()) {
+      const std::string &first = names[static_cast<size_t>(same - targets.begin())];
+      std::string text = "target '" + target.name + "' is given twice";
+      if (first != name)
+        text += " (once as '" + first + "', once as '" + name + "')";
+      return makeError(ErrorKind::Usage, "NB0402", std::move(text));
+    }
     targets.push_back(std::move(target));
   }
   return targets;

@@ -8,7 +8,7 @@ const char kUsage[] = R"(usage: ninfer-build MODEL.ninfer -o PLAN.bin [options]
 
 Compiles the weights' directory into a plan for ninfer-exec. The weights themselves are not read.
 
-  -o, --output FILE          the plan; an existing one is replaced when the new one is complete
+  -o, --output FILE          the plan; an existing plan is replaced when the new one is complete, another file never
   --target T                 cpu:native (default), cpu:x86-64-v3, cpu:x86-64-v4, cpu:znver4, reference;
                              repeat it for a plan with several targets
   --max-context N            positions of one context (default: the model's, at most 4096)
@@ -53,6 +53,9 @@ public:
       build.targets = targets_;
     if (build.artifact.empty())
       return usage("no artifact given");
+    if (build.output == "-")
+      return usage("-o -: a plan is a file that is mapped, it cannot go to standard output "
+                   "(a file of that name is ./-)");
     if (line_.dryRun && !build.output.empty())
       return usage("--dry-run writes nothing, so it cannot go with --output");
     if (build.output.empty() && !line_.dryRun && build.emitStage.empty())

@@ -104,13 +104,79 @@ TEST_F(BuildErrorTest, DamagedArtifacts) {
 
 TEST_F(BuildErrorTest, AFailedBuildKeepsTheOldPlan) {
   const auto model = artifact("m.ninfer");
-  std::ofstream(file("plan.bin")) << "old";
+  const std::string old("NINPLAN\0old", 11);
+  std::ofstream(file("plan.bin")) << old;
   BuildOptions wrong = options(model);
   wrong.maxContext = 100000;
   refused(wrong);
-  EXPECT_EQ(read(file("plan.bin")), "old");
+  EXPECT_EQ(read(file("plan.bin")), old);
   ASSERT_TRUE(build(options(model)).ok());
-  EXPECT_EQ(read(file("plan.bin")).substr(0, 7), "NINPLAN");
+  EXPECT_GT(read(file("plan.bin")).size(), 4096u);
+}
+
+TEST_F(BuildErrorTest, OnlyPlansAndEmptyFilesAreReplaced) {
+  const auto model = artifact("m.ninfer"), victim = artifact("victim.ninfer", {"--seed", "2"});
+  struct Case {
+    std::string bytes;
+    const char *kind;
+  };
+  const Case cases[] = {{read(victim), "a .ninfer artifact"},
+                        {"GGUF\3", "a GGUF model"},
+                        {"notes", "a text file"},
+                        {"NINPLAN", "a text file"}, // one byte short of the magic
+                        {std::string("\x90\0\0\0\0\0\0\0{\"a\"", 12), "a safetensors file"}};
+  for (const Case &c : cases) {
+    std::ofstream(victim, std::ios::binary | std::ios::trunc) << c.bytes;
+    BuildOptions wrong = options(model);
+    wrong.output = victim;
+    bool worked = false;
+    wrong.cancelled = [&] { return worked = true, false; };
+    const Error error = refused(wrong);
+    EXPECT_EQ(error.code, "NB0905") << error.render();
+    EXPECT_EQ(error.kind, ErrorKind::Usage);
+    EXPECT_NE(error.message.find("victim.ninfer: exists and is " + std::string(c.kind)),
+              std::string::npos)
+        << error.message;
+    EXPECT_EQ(read(victim), c.bytes);
+    EXPECT_FALSE(worked) << "refused only after work was done";
+  }
+  std::ofstream(file("plan.bin"), std::ios::trunc).flush();
+  EXPECT_TRUE(build(options(model)).ok()); // an empty file
+  EXPECT_TRUE(build(options(model)).ok()); // a plan
+}
+
+TEST_F(BuildErrorTest, AFileThatAppearsDuringTheBuildIsKept) {
+  const auto model = artifact("m.ninfer");
+  BuildOptions racing = options(model);
+  racing.cancelled = [&] {
+    std::ofstream(file("plan.bin")) << "precious";
+    return false;
+  };
+  EXPECT_EQ(refused(racing).code, "NB0905");
+  EXPECT_EQ(read(file("plan.bin")), "precious");
+}
+
+TEST_F(BuildErrorTest, SaysWhatAForeignInputIs) {
+  const auto model = artifact("m.ninfer");
+  ASSERT_TRUE(build(options(model)).ok());
+  BuildOptions twice = options(file("plan.bin"));
+  twice.output = file("other.bin");
+  Error error = refused(twice);
+  EXPECT_EQ(error.code, "NB0101");
+  EXPECT_NE(error.render().find("plan.bin is a plan of ninfer-build"), std::string::npos)
+      << error.render();
+  EXPECT_NE(error.render().find("ninfer-exec runs a plan"), std::string::npos) << error.render();
+  std::filesystem::create_directory(file("folder"));
+  twice.artifact = file("folder");
+  error = refused(twice);
+  EXPECT_NE(error.render().find("folder is a folder"), std::string::npos) << error.render();
+  EXPECT_NE(error.render().find("ninfer-convert makes"), std::string::npos) << error.render();
+}
+
+TEST_F(BuildErrorTest, TargetGivenTwice) {
+  const auto model = artifact("m.ninfer");
+  EXPECT_EQ(refused(options(model, {"reference", "reference"})).message,
+            "target 'reference' is given twice");
 }
 
 TEST_F(BuildErrorTest, UnwritableOutputs) {

@@ -25,6 +25,7 @@ TEST_F(ToolTest, CommandLineErrors) {
       {model},
       {model, "-o"},
       {model, "-o", ""},
+      {model, "-o", "-"},
       {model, "--nothing", "-o", "p"},
       {model, model, "-o", "p"},
       {model, "-o", "p", "--max-context", "12x"},
@@ -64,7 +65,8 @@ TEST_F(ToolTest, JsonReportIsOneObjectOnStandardOutput) {
 
 TEST_F(ToolTest, FullDiskLeavesNothing) {
   const std::string model = artifact("m.ninfer").string();
-  std::ofstream(file("plan.bin")) << "old";
+  const std::string old("NINPLAN\0old", 11);
+  std::ofstream(file("plan.bin")) << old;
   // A limit on file size stands in for a full disk: the write fails after part of the plan.
   const ChildResult result =
       tool({model, "-o", file("plan.bin").string(), "--target", "reference"}, [] {
@@ -73,7 +75,7 @@ TEST_F(ToolTest, FullDiskLeavesNothing) {
       });
   EXPECT_EQ(result.exitCode, 1) << result.err;
   EXPECT_NE(result.err.find("plan.bin"), std::string::npos) << result.err;
-  EXPECT_EQ(read(file("plan.bin")), "old");
+  EXPECT_EQ(read(file("plan.bin")), old);
   EXPECT_EQ(listing(), (std::vector<std::string>{"m.ninfer", "plan.bin"}));
 }
 
