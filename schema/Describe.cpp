@@ -86,13 +86,14 @@ std::string describePlan(const PlanView &view, const std::string &fileName) {
       out +=
           "  " + text(phase->name()) +
           std::string(text(phase->name()).size() < 10 ? 10 - text(phase->name()).size() : 1, ' ') +
-          std::to_string(phase->launches()->size()) + " launches";
+          std::to_string(phase->launches()->size()) +
+          (phase->launches()->size() == 1 ? " launch" : " launches");
       if (phase->kind() != plan::PhaseKind::Setup)
         out += ", rows " + std::to_string(phase->min_rows()) +
                (phase->max_rows() != phase->min_rows() ? ".." + std::to_string(phase->max_rows())
                                                        : "") +
                ", reads " + formatBytes(phaseBytesRead(*phase, phase->max_rows())) + " for " +
-               std::to_string(phase->max_rows()) + " rows";
+               std::to_string(phase->max_rows()) + (phase->max_rows() == 1 ? " row" : " rows");
       out += "\n";
     }
     out += "  memory    states " + formatBytes(ledger.states) + ", arena " +

@@ -2,6 +2,7 @@
 // printed.
 #include "schema/Describe.h"
 #include "support/File.h"
+#include "support/FileKind.h"
 #include "tools/ninfer-inspect/ListArtifact.h"
 
 #include <charconv>
@@ -52,8 +53,13 @@ int usage(const std::string &text) {
 
 int inspectPlan(const MappedFile &file, const Request &request) {
   auto view = PlanView::open(file.bytes(), request.file);
-  if (!view.ok())
-    return fail(view.error());
+  if (!view.ok()) {
+    Status status = view.takeStatus();
+    if (status.error().code == "NB0501")
+      status.note(request.file + " is " + describeFileKind(request.file))
+          .help("ninfer-inspect reads plans of ninfer-build and .ninfer artifacts");
+    return fail(status.error());
+  }
   std::string out;
   if (request.kernels)
     out += describeKernels(*view);
@@ -68,8 +74,13 @@ int inspectPlan(const MappedFile &file, const Request &request) {
 
 int inspect(const Request &request) {
   auto file = MappedFile::open(request.file);
-  if (!file.ok())
-    return fail(file.error());
+  if (!file.ok()) {
+    Status status = file.takeStatus();
+    std::error_code ignored;
+    if (std::filesystem::is_directory(request.file, ignored))
+      status.note(request.file + " is a folder");
+    return fail(status.error());
+  }
   const auto bytes = file->bytes();
   if (bytes.size() >= 6 && std::memcmp(bytes.data(), "NINFER", 6) == 0) {
     if (request.kernels || request.trace || request.ledger)
