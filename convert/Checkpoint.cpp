@@ -33,7 +33,9 @@ Result<Checkpoint> openGguf(const fs::path &path, const CheckpointOptions &optio
 
 } // namespace
 
-Result<Checkpoint> openCheckpoint(const fs::path &path, const CheckpointOptions &options) {
+namespace {
+
+Result<Checkpoint> open(const fs::path &path, const CheckpointOptions &options) {
   std::error_code error;
   if (fs::is_directory(path, error))
     return openHuggingFace(path, "", options);
@@ -52,6 +54,14 @@ Result<Checkpoint> openCheckpoint(const fs::path &path, const CheckpointOptions 
   status.help(
       "give a model folder, a .safetensors file, model.safetensors.index.json, or a .gguf file");
   return status;
+}
+
+} // namespace
+
+Result<Checkpoint> openCheckpoint(const fs::path &path, const CheckpointOptions &options) {
+  NINFER_ASSIGN_OR_RETURN(Checkpoint out, open(path, options));
+  NINFER_RETURN_IF_ERROR(checkTextResources(out.resources, out.config.vocabSize, out.notes));
+  return out;
 }
 
 } // namespace ninfer

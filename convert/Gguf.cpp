@@ -383,7 +383,7 @@ private:
     return status;
   }
 
-  /// Offsets become absolute; every range lies in the file, aligned, and no two overlap.
+  /// Offsets become absolute; the tensors fill the data section, aligned, without gap or overlap.
   Status placeTensors() {
     std::optional<uint64_t> start = checkedAlignUp(in_.position(), alignment_);
     if (!start || (*start > file_.size() && !out_.tensors.empty()))
@@ -406,6 +406,17 @@ private:
     for (size_t i = 1; i < order.size(); ++i)
       if (order[i - 1]->offset + order[i - 1]->bytes > order[i]->offset)
         return fault("tensors '" + order[i - 1]->name + "' and '" + order[i]->name + "' overlap");
+    // A writer places tensors one behind the other, padded to the alignment. Bytes that belong to no tensor mean
+    // that a type or a shape in the header is not the one the data was written with.
+    uint64_t next = *start;
+    for (const SourceTensor *t : order) {
+      if (t->offset != next)
+        return fault("tensor '" + t->name + "' begins at byte " + std::to_string(t->offset) + ", expected " +
+                     std::to_string(next) + ", right behind the tensor before it");
+      next = checkedAlignUp(t->offset + t->bytes, alignment_).value_or(UINT64_MAX);
+    }
+    if (!order.empty() && file_.size() > next)
+      return fault(std::to_string(file_.size() - next) + " bytes behind the last tensor belong to none");
     return Status();
   }
 

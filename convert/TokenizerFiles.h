@@ -31,6 +31,12 @@ tokenizerFilesOfFolder(const ModelFolder &folder, const Json &config, const Deco
 Result<std::vector<SourceResource>> tokenizerFilesOfGguf(const GgufFile &gguf,
                                                          const DecoderConfig &decoder);
 
+/// Opens the resources as the runtime does. BadFile or Unsupported (NB0320) for a tokenizer it would
+/// refuse, a chat template that is not UTF-8, stop ids outside the vocabulary; a template beyond the
+/// supported language adds a note.
+Status checkTextResources(const std::vector<SourceResource> &resources, int64_t vocabSize,
+                          std::vector<std::string> &notes);
+
 /// Values of tokenizer.ggml.pre that tokenizerFilesOfGguf knows, for messages.
 std::string listPreTokenizers();
 

@@ -1,8 +1,12 @@
 #include "runtime/text/ChatTemplate.h"
 
+#include "support/Utf8.h"
+
 namespace ninfer {
 
 Result<ChatTemplate> ChatTemplate::compile(std::string_view source, const Json &tokenizerConfig, const std::string &name) {
+  if (const auto bad = findInvalidUtf8(source))
+    return makeError(ErrorKind::BadFile, "NB0706", name + ": not valid UTF-8 at byte " + std::to_string(*bad));
   NINFER_ASSIGN_OR_RETURN(jinja::Template t, jinja::Template::compile(source, name));
   Json variables = Json::object();
   if (tokenizerConfig.is_object())

@@ -552,4 +552,25 @@ TEST(Convert, RefusesSourcesItDoesNotKnow) {
 }
 
 } // namespace
+// What the runtime could not open is not written.
+TEST(Convert, RefusesTextResourcesTheRuntimeWouldRefuse) {
+  struct Case {
+    const char *file, *bytes, *says;
+  };
+  for (const Case &c :
+       {Case{"tokenizer.json", R"({"model":{"type":"Unigram","vocab":{"A":0},"merges":[]}})", "Unigram"},
+        Case{"generation_config.json", R"({"eos_token_id":-1})", "eos_token_id"},
+        Case{"generation_config.json", R"({"eos_token_id":[2,40]})", "eos_token_id"},
+        Case{"chat_template.jinja", "\xff", "not valid UTF-8"}}) {
+    TempFolder in, out;
+    writeTinyFolder(in.path(), tinyTensors(), "BF16");
+    writeBytes(in.path() / c.file, c.bytes);
+    const auto report = convert({in.path(), out / "m.ninfer", "bf16"});
+    ASSERT_FALSE(report.ok()) << c.file << c.bytes;
+    EXPECT_EQ(report.error().code, "NB0320");
+    EXPECT_NE(report.error().message.find(c.says), std::string::npos) << report.error().message;
+    EXPECT_EQ(filesIn(out.path()), 0u);
+  }
+}
+
 } // namespace ninfer

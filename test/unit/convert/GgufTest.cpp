@@ -174,6 +174,8 @@ std::vector<Hostile> hostileFiles() {
       {"OffsetWraps", tensor(0, {8}, UINT64_MAX - 31), bad, "beyond"},
       {"EndBeyond", tensor(0, {64}, 0), bad, "beyond"},
       {"Overlap", tensor(0, {8}, 0), bad, "overlap"},
+      {"Gap", one([](GgufBuilder &b) { b.tensor("w", 1, {64}, std::string(256, '\0')); }), bad,
+       "behind the last tensor belong to none"},
       {"DuplicateTensor", one([](GgufBuilder &b) {
          b.tensor("w", 0, {1}, "1234");
          b.tensor("w", 0, {1}, "1234");

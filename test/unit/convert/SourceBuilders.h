@@ -237,7 +237,7 @@ inline std::string tinyTokenizer() {
   for (int i = 0; i < 38; ++i)
     vocab += "\"" + std::string(1, static_cast<char>('A' + i % 26)) + (i >= 26 ? "x" : "") +
              "\":" + std::to_string(i) + ",";
-  return R"({"version":"1.0","added_tokens":[],"model":{"type":"BPE","vocab":{)" + vocab +
+  return R"({"version":"1.0","added_tokens":[],"decoder":{"type":"ByteLevel"},"model":{"type":"BPE","vocab":{)" + vocab +
          R"("AB":38,"<e>":39},"merges":["A B"]}})";
 }
 
