@@ -40,6 +40,12 @@ std::string at(const std::string &path, const char *list, uint32_t index) {
 
 uint64_t alignUp(uint64_t value, uint64_t align) { return (value + align - 1) / align * align; }
 
+/// The generated verifier checks the alignment of a vector's length, not that of its elements.
+template <typename T>
+bool isAligned(const flatbuffers::Vector<T> &vector) {
+  return reinterpret_cast<uintptr_t>(vector.Data()) % alignof(T) == 0;
+}
+
 class MeaningVerifier {
 public:
   MeaningVerifier(std::span<const std::byte> bytes, std::string_view file)
@@ -152,6 +158,8 @@ private:
       NINFER_RETURN_IF_ERROR(uniqueName(path + ".name", parameter.name(), names));
       NINFER_RETURN_IF_ERROR(text(path + ".format", parameter.format(), false));
       NINFER_RETURN_IF_ERROR(text(path + ".layout", parameter.layout(), false));
+      if (!isAligned(*parameter.shape()))
+        return fail(kParameter, path + ".shape", "is not aligned to 8 bytes");
       uint64_t elements = 1;
       for (uint32_t d = 0; d < parameter.shape()->size(); ++d) {
         const uint64_t size = parameter.shape()->Get(d);
@@ -285,6 +293,8 @@ private:
       case plan::AttributeType::Floats:
         if (sizeOf(attribute.floats()) == 0)
           return fail(kKernel, path + ".floats", "is empty");
+        if (!isAligned(*attribute.floats()))
+          return fail(kKernel, path + ".floats", "is not aligned to 8 bytes");
         for (uint32_t k = 0; k < attribute.floats()->size(); ++k)
           if (!std::isfinite(attribute.floats()->Get(k)))
             return fail(kKernel, at(path, "floats", k), "is not finite");

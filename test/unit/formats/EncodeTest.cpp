@@ -57,9 +57,10 @@ Encoded inDouble(Format format, const std::vector<float> &row) {
     if (scale == 0)
       scale = 0x1p-24;
     const float inverse = float(1.0 / scale);
-    uint32_t fraction = uint32_t(std::ldexp(scale, 24)),
-             word = fraction; // subnormal: units of 2^-24
-    if (scale >= 0x1p-14) {
+    uint32_t word = 0;
+    if (scale < 0x1p-14) {
+      word = uint32_t(std::ldexp(scale, 24)); // subnormal: units of 2^-24
+    } else {
       const int e = std::ilogb(scale);
       word = uint32_t(e + 15) << 10 | (uint32_t(std::ldexp(scale, 10 - e)) & 0x3ff);
     }

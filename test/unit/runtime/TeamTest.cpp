@@ -23,7 +23,9 @@ struct Steps {
 
 void runSteps(void *data, unsigned thread) {
   Steps &s = *static_cast<Steps *>(data);
-  for (uint64_t step = 1; step <= s.steps; ++step) {
+  // The last barrier ends the run: nothing of `s` may be read after it.
+  const uint64_t steps = s.steps;
+  for (uint64_t step = 1; step <= steps; ++step) {
     s.cells[thread * 16] = step;
     if (thread == 0 && step == s.stopAt)
       s.stop = true;
