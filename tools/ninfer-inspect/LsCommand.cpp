@@ -1,0 +1,36 @@
+// ninfer-inspect ls: the directory of an artifact.
+#include "inspect/List.h"
+#include "tools/ninfer-inspect/Command.h"
+
+namespace ninfer::inspect_tool {
+
+namespace {
+
+const char kHelp[] = R"(usage: ninfer-inspect ls MODEL.ninfer [-o table|json]
+
+Lists files, components with their resources, parameters and objects. Reads the directory only.
+
+  -o, --output FORMAT   table (default) or json
+exit codes: 0 ok, 2 usage, 3 bad file, 5 unsupported
+)";
+
+Result<std::string> page(const Arguments &arguments) {
+  NINFER_ASSIGN_OR_RETURN(const std::string output,
+                          arguments.choice("--output", {"table", "json"}));
+  NINFER_ASSIGN_OR_RETURN(const Artifact artifact, Artifact::open(arguments.positionals()[0]));
+  return output == "json" ? listJson(artifact).dump(1) + "\n" : listText(artifact);
+}
+
+} // namespace
+
+int runLs(std::span<char *const> args) {
+  auto arguments = Arguments::parse("ls", args, {{"-o/--output", true}}, {"artifact"});
+  if (!arguments.ok())
+    return fail(arguments.error());
+  if (arguments->help())
+    return print(kHelp);
+  const auto text = page(*arguments);
+  return text.ok() ? print(*text) : fail(text.error());
+}
+
+} // namespace ninfer::inspect_tool
