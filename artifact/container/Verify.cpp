@@ -1,245 +1,117 @@
-// Scans encoded objects rule by rule. The common case reads each byte once through memchr or a
-// vectorisable loop; only a broken rule is looked at lane by lane.
+// Cuts an artifact into blocks in payload order, scans them on any number of threads, and joins
+// what they found in that order.
 #include "artifact/container/Verify.h"
 
 #include "artifact/container/Reader.h"
-#include "artifact/formats/Words.h"
-#include "support/Bytes.h"
+#include "artifact/container/ScanObject.h"
+#include "support/Parallel.h"
 
-#include <algorithm>
+#include <atomic>
 #include <cstdio>
-#include <cstring>
+#include <map>
 
 namespace ninfer {
 
 namespace {
 
-std::string hex(uint32_t word, int digits) {
-  char text[16];
-  std::snprintf(text, sizeof text, "0x%0*x", digits, word);
-  return text;
+/// A run of rows of one object, or unowned payload bytes (`count` bytes from `first`).
+struct Block {
+  uint32_t object = 0;
+  bool gap = false;
+  bool last = false; ///< of the object: the rules about the whole object too
+  uint64_t first = 0, count = 0;
+  uint64_t bytes = 0; ///< judged
+};
+
+uint64_t rowBytes(const EncodedGeometry &geometry) {
+  uint64_t bytes = 0;
+  for (const PlaneInfo &plane : geometry.planes)
+    bytes += plane.rowBytes;
+  return bytes;
 }
 
-/// First nonzero byte of [begin, end), or end.
-uint64_t firstNonzero(const uint8_t *bytes, uint64_t begin, uint64_t end) {
-  while (begin + 64 <= end) {
-    uint64_t any = 0;
-    for (int i = 0; i < 8; ++i)
-      any |= loadLe64(bytes + begin + 8 * i);
-    if (any)
-      break;
-    begin += 64;
+/// Blocks of a tensor with words that can be illegal; one block for everything else.
+void addObjectBlocks(uint32_t object, const ObjectEntry &entry, const EncodedGeometry *geometry,
+                     std::vector<Block> &blocks) {
+  if (!geometry || geometry->layout == Layout::ContiguousLeV1) {
+    blocks.push_back({object, false, true, 0, 0, entry.bytes});
+    return;
   }
-  while (begin < end && bytes[begin] == 0)
-    ++begin;
-  return begin;
+  const uint64_t step = ObjectScan::blockRows(*geometry), perRow = rowBytes(*geometry);
+  uint64_t left = entry.bytes;
+  for (uint64_t first = 0; first < geometry->rows; first += step) {
+    Block block{object, false, false, first, std::min(step, geometry->rows - first), 0};
+    block.last = first + block.count == geometry->rows;
+    block.bytes = block.last ? left : block.count * perRow;
+    left -= block.bytes;
+    blocks.push_back(block);
+  }
 }
 
-class ObjectScan {
+/// Joins the findings of blocks that end in any order: those of the lowest blocks stay.
+class Collector {
 public:
-  ObjectScan(const ObjectEntry &object, const EncodedGeometry &geometry, const uint8_t *bytes,
-             const VerifyOptions &options, VerifyReport &report)
-      : object_(object), geometry_(geometry), bytes_(bytes), options_(options), report_(report) {}
+  explicit Collector(const VerifyOptions &options) : options_(options) {}
 
-  void run() {
-    switch (geometry_.layout) {
-    case Layout::ContiguousLeV1: // every word is legal, and there is no padding
-      progress(geometry_.totalBytes);
-      break;
-    case Layout::RowSplitK128V1:
-      for (uint64_t n = 0; n < geometry_.rows; ++n) {
-        groupedRow(n);
-        progressRow();
-      }
-      break;
-    case Layout::BlockScaleK16M128x4V1:
-      for (uint64_t n = 0; n < geometry_.rows; ++n) {
-        blockScaledRow(n);
-        progressRow();
-      }
-      if (const uint32_t divisor = loadLe32(bytes_ + geometry_.planes[2].offset);
-          !isValidDivisor(divisor))
-        add({object_.id,
-             "nvfp4-divisor",
-             "divisor " + hex(divisor, 8) + " is not finite and positive",
-             {},
-             {},
-             {}});
-      break;
-    case Layout::RowScaleV1:
-      for (uint64_t n = 0; n < geometry_.rows; ++n) {
-        rowScaledRow(n);
-        progressRow();
-      }
-      break;
+  bool wanted(uint64_t block) const { return block < stopBefore_; }
+
+  void add(uint64_t block, uint64_t bytes, uint64_t scanned, uint64_t violations,
+           std::vector<Finding> findings, uint64_t blocks) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    report_.bytes += bytes;
+    report_.scanned += scanned;
+    report_.violations += violations;
+    if (findings.empty())
+      return;
+    kept_ += findings.size();
+    findings_.emplace(block, std::move(findings));
+    while (kept_ - findings_.rbegin()->second.size() >= options_.maxFindings) {
+      kept_ -= findings_.rbegin()->second.size();
+      findings_.erase(std::prev(findings_.end()));
     }
-    planeGaps();
-    progress(geometry_.totalBytes - reported_);
+    // Every block that was not started lies behind all that were, hence behind these findings.
+    if (options_.stopEarly && kept_ >= options_.maxFindings && stopBefore_ == UINT64_MAX) {
+      stopBefore_ = findings_.rbegin()->first + 1;
+      report_.stopped = findings_.rbegin()->first + 1 < blocks;
+    }
+  }
+
+  VerifyReport take() {
+    for (auto &[block, findings] : findings_)
+      for (Finding &finding : findings)
+        if (report_.findings.size() < options_.maxFindings)
+          report_.findings.push_back(std::move(finding));
+    return std::move(report_);
   }
 
 private:
-  void add(Finding finding) {
-    ++report_.violations;
-    if (report_.findings.size() < options_.maxFindings)
-      report_.findings.push_back(std::move(finding));
-  }
-
-  void progress(uint64_t bytes) {
-    reported_ += bytes;
-    report_.bytes += bytes;
-    if (options_.onBytes && bytes)
-      options_.onBytes(bytes);
-  }
-
-  void progressRow() {
-    for (const PlaneInfo &plane : geometry_.planes)
-      pending_ += plane.rowBytes;
-    if (pending_ >= (1 << 20)) {
-      progress(pending_);
-      pending_ = 0;
-    }
-  }
-
-  void planeGaps() {
-    for (size_t i = 0; i + 1 < geometry_.planes.size(); ++i) {
-      const uint64_t begin = geometry_.planes[i].offset + geometry_.planes[i].bytes,
-                     end = geometry_.planes[i + 1].offset;
-      if (const uint64_t at = firstNonzero(bytes_, begin, end); at < end)
-        add({object_.id,
-             "plane-gap",
-             "byte " + std::to_string(at) + " of the object, between planes '" +
-                 geometry_.planes[i].name + "' and '" + geometry_.planes[i + 1].name + "', is " +
-                 hex(bytes_[at], 2) + ", expected zero",
-             {},
-             {},
-             {}});
-    }
-  }
-
-  const uint8_t *row(size_t plane, uint64_t n) const {
-    return bytes_ + geometry_.planes[plane].offset + n * geometry_.planes[plane].rowBytes;
-  }
-
-  void groupedRow(uint64_t n) {
-    const uint32_t bits = formatInfo(geometry_.format).bits;
-    const uint64_t groupSize = geometry_.groupSize, groups = geometry_.logicalGroupsPerRow();
-    const size_t scalePlane = geometry_.planes.size() - 1;
-    const uint8_t *base = row(0, n), *high = row(1, n), *scales = row(scalePlane, n);
-    const uint64_t baseGroup = bits == 8 ? groupSize : groupSize / 2;
-    const uint64_t highGroup = bits == 5 || bits == 6 ? groupSize * (bits - 4) / 8 : 0;
-    if (bits == 8) {
-      const uint8_t *end = base + geometry_.k;
-      for (const uint8_t *at = base;
-           (at = static_cast<const uint8_t *>(std::memchr(at, 0x80, size_t(end - at)))); ++at) {
-        const uint64_t k = uint64_t(at - base);
-        add({object_.id, "w8-code-range", "code 0x80 (-128) is outside [-127,127]", n,
-             k / groupSize, k % groupSize});
-      }
-    }
-    for (uint64_t group = 0; group < groups; ++group) {
-      const uint16_t scale = loadLe16(scales + 2 * group);
-      if (!isValidF16Scale(scale)) {
-        add({object_.id,
-             "f16-scale",
-             "scale " + hex(scale, 4) + (scale & 0x8000 ? " is negative" : " is not finite"),
-             n,
-             group,
-             {}});
-      } else if (scale == 0 && (firstNonzero(base, group * baseGroup, (group + 1) * baseGroup) <
-                                    (group + 1) * baseGroup ||
-                                firstNonzero(high, group * highGroup, (group + 1) * highGroup) <
-                                    (group + 1) * highGroup)) {
-        for (uint64_t k = group * groupSize; k < std::min((group + 1) * groupSize, geometry_.k);
-             ++k)
-          if (const int code = codeAt(base, high, bits, k); code != 0) {
-            add({object_.id, "zero-scale",
-                 "code " + std::to_string(code) + " under a zero scale, expected 0", n, group,
-                 k % groupSize});
-            break;
-          }
-      }
-    }
-    for (uint64_t k = geometry_.k; k < geometry_.paddedK; ++k)
-      if (const int code = codeAt(base, high, bits, k); code != 0) {
-        add({object_.id, "padding-code",
-             "padding element " + std::to_string(k) + " holds code " + std::to_string(code) +
-                 ", expected 0",
-             n, k / groupSize, k % groupSize});
-        break;
-      }
-    for (uint64_t group = groups; group < geometry_.groupsPerRow; ++group)
-      if (const uint16_t scale = loadLe16(scales + 2 * group); scale != 0)
-        add({object_.id,
-             "padding-scale",
-             "padding group holds scale " + hex(scale, 4) + ", expected 0x0000",
-             n,
-             group,
-             {}});
-  }
-
-  static int codeAt(const uint8_t *base, const uint8_t *high, uint32_t bits, uint64_t k) {
-    if (bits == 8)
-      return int8_t(base[k]);
-    uint32_t word = base[k / 2] >> (k % 2) * 4 & 15;
-    if (bits == 5)
-      word |= (high[k / 8] >> (k % 8) & 1) << 4;
-    if (bits == 6)
-      word |= (high[k / 4] >> (k % 4) * 2 & 3) << 4;
-    return signExtend(word, bits);
-  }
-
-  void blockScaledRow(uint64_t n) {
-    for (uint64_t group = 0; group < geometry_.groupsPerRow; ++group)
-      if (const uint8_t scale = bytes_[scaleOffset(geometry_, n, group)];
-          !isValidE4m3fnScale(scale))
-        add({object_.id,
-             "e4m3fn-scale",
-             "scale " + hex(scale, 2) +
-                 ((scale & 0x7f) == 0x7f ? " is NaN" : " has its sign bit set"),
-             n,
-             group,
-             {}});
-  }
-
-  void rowScaledRow(uint64_t n) {
-    const uint8_t *codes = row(0, n);
-    const uint16_t scale = loadLe16(bytes_ + scaleOffset(geometry_, n, 0));
-    if (!isValidBf16Scale(scale))
-      add({object_.id,
-           "bf16-scale",
-           "row scale " + hex(scale, 4) + (scale & 0x8000 ? " is negative" : " is not finite"),
-           n,
-           {},
-           {}});
-    uint8_t any = 0, nan = 0;
-    for (uint64_t k = 0; k < geometry_.k; ++k) {
-      any |= codes[k] & 0x7f;
-      nan |= uint8_t((codes[k] & 0x7f) == 0x7f);
-    }
-    if (nan)
-      for (uint64_t k = 0; k < geometry_.k; ++k)
-        if (!isValidE4m3fnCode(codes[k]))
-          add({object_.id, "e4m3fn-code", "code " + hex(codes[k], 2) + " is NaN", n, {}, k});
-    if (scale == 0 && any)
-      for (uint64_t k = 0; k < geometry_.k; ++k)
-        if ((codes[k] & 0x7f) != 0) {
-          add({object_.id,
-               "zero-scale",
-               "code " + hex(codes[k], 2) + " under a zero row scale, expected 0x00 or 0x80",
-               n,
-               {},
-               k});
-          break;
-        }
-  }
-
-  const ObjectEntry &object_;
-  const EncodedGeometry &geometry_;
-  const uint8_t *bytes_;
   const VerifyOptions &options_;
-  VerifyReport &report_;
-  uint64_t pending_ = 0, reported_ = 0;
+  std::mutex mutex_;
+  VerifyReport report_;
+  std::map<uint64_t, std::vector<Finding>> findings_;
+  uint64_t kept_ = 0;
+  std::atomic<uint64_t> stopBefore_ = UINT64_MAX;
 };
+
+Finding gapFinding(const Directory &directory, const Block &block, uint64_t at, uint8_t value) {
+  char text[8];
+  std::snprintf(text, sizeof text, "0x%02x", value);
+  return {directory.objects[block.object].id,
+          "payload-gap",
+          "unowned payload byte " + std::to_string(at) + " is " + text + ", expected zero",
+          {},
+          {},
+          {},
+          at};
+}
+
+Status checkSize(const ObjectEntry &object, const EncodedGeometry &geometry, uint64_t bytes) {
+  if (bytes == geometry.totalBytes)
+    return {};
+  return makeError(ErrorKind::BadFile, "NB0106",
+                   "object '" + object.id + "': expected " + std::to_string(geometry.totalBytes) +
+                       " encoded bytes, got " + std::to_string(bytes));
+}
 
 } // namespace
 
@@ -257,56 +129,89 @@ std::string Finding::text() const {
 Status verifyObject(const ObjectEntry &object, std::span<const std::byte> bytes,
                     const VerifyOptions &options, VerifyReport &report) {
   ++report.objects;
-  if (!object.isTensor) { // a resource is opaque
-    report.bytes += bytes.size();
-    if (options.onBytes)
-      options.onBytes(bytes.size());
-    return {};
+  report.bytes += bytes.size();
+  if (object.isTensor) {
+    if (!object.format || !object.layout)
+      return makeError(ErrorKind::Unsupported, "NB0106",
+                       "object '" + object.id + "': unknown format or layout");
+    NINFER_ASSIGN_OR_RETURN(const EncodedGeometry geometry,
+                            encodedGeometry(*object.format, *object.layout, object.shape));
+    NINFER_RETURN_IF_ERROR(checkSize(object, geometry, bytes.size()));
+    const size_t room = options.maxFindings - std::min(options.maxFindings, report.findings.size());
+    ObjectScan scan(object, geometry, reinterpret_cast<const uint8_t *>(bytes.data()), room);
+    const uint64_t step = ObjectScan::blockRows(geometry);
+    for (uint64_t first = 0; first < geometry.rows; first += step)
+      scan.scanRows(first, std::min(step, geometry.rows - first));
+    scan.scanRest();
+    report.violations += scan.violations;
+    report.scanned += scan.scanned;
+    report.findings.insert(report.findings.end(), scan.findings.begin(), scan.findings.end());
   }
-  if (!object.format || !object.layout)
-    return makeError(ErrorKind::Unsupported, "NB0106",
-                     "object '" + object.id + "': unknown format or layout");
-  NINFER_ASSIGN_OR_RETURN(const EncodedGeometry geometry,
-                          encodedGeometry(*object.format, *object.layout, object.shape));
-  if (bytes.size() != geometry.totalBytes)
-    return makeError(ErrorKind::BadFile, "NB0106",
-                     "object '" + object.id + "': expected " + std::to_string(geometry.totalBytes) +
-                         " encoded bytes, got " + std::to_string(bytes.size()));
-  ObjectScan(object, geometry, reinterpret_cast<const uint8_t *>(bytes.data()), options, report)
-      .run();
+  if (options.onBytes)
+    options.onBytes(bytes.size());
   return {};
 }
 
 Result<VerifyReport> verifyArtifact(const Artifact &artifact, const VerifyOptions &options) {
-  VerifyReport report;
   const Directory &directory = artifact.directory();
-  const auto *payload = reinterpret_cast<const uint8_t *>(artifact.payload().data());
+  std::vector<EncodedGeometry> geometries(directory.objects.size());
+  std::vector<Block> blocks;
   uint64_t cursor = 0;
-  const auto gap = [&](uint64_t end, const std::string &before) {
-    if (const uint64_t at = firstNonzero(payload, cursor, end); at < end) {
-      ++report.violations;
-      if (report.findings.size() < options.maxFindings)
-        report.findings.push_back({before,
-                                   "payload-gap",
-                                   "unowned payload byte " + std::to_string(at) + " is " +
-                                       hex(payload[at], 2) + ", expected zero",
-                                   {},
-                                   {},
-                                   {}});
-    }
-    report.bytes += end - cursor;
-    if (options.onBytes && end > cursor)
-      options.onBytes(end - cursor);
+  const auto addGap = [&](uint32_t object, uint64_t end) {
+    if (end > cursor)
+      blocks.push_back({object, true, false, cursor, end - cursor, end - cursor});
   };
-  for (size_t i = 0; i < directory.objects.size(); ++i) {
+  for (uint32_t i = 0; i < directory.objects.size(); ++i) {
     const ObjectEntry &object = directory.objects[i];
-    NINFER_ASSIGN_OR_RETURN(const auto bytes, artifact.object(i));
-    gap(object.offset, object.id);
-    NINFER_RETURN_IF_ERROR(verifyObject(object, bytes, options, report));
+    NINFER_RETURN_IF_ERROR(checkObject(directory, i, artifact.path().string()));
+    if (object.isTensor) {
+      NINFER_ASSIGN_OR_RETURN(geometries[i], artifact.geometry(i));
+    }
+    addGap(i, object.offset);
+    addObjectBlocks(i, object, object.isTensor ? &geometries[i] : nullptr, blocks);
     cursor = object.offset + object.bytes;
-    artifact.release(); // one object resident at a time, whatever the size of the artifact
   }
-  gap(artifact.payload().size(), directory.objects.back().id);
+  addGap(uint32_t(directory.objects.size() - 1), artifact.payloadBytes());
+
+  Collector collector(options);
+  std::atomic<uint64_t> sinceRelease = 0;
+  NINFER_RETURN_IF_ERROR(parallelFor(blocks.size(), options.threads, [&](uint64_t index) -> Status {
+    const Block &block = blocks[index];
+    if (!collector.wanted(index))
+      return {};
+    if (options.cancelled && options.cancelled())
+      return makeError(ErrorKind::Interrupted, "NB0125", "verification interrupted");
+    if (block.gap) {
+      NINFER_ASSIGN_OR_RETURN(const auto bytes, artifact.range(block.first, block.count));
+      const auto *data = reinterpret_cast<const uint8_t *>(bytes.data());
+      const uint64_t at = firstNonzero(data, 0, block.count);
+      std::vector<Finding> found;
+      if (at < block.count)
+        found.push_back(gapFinding(directory, block, block.first + at, data[at]));
+      const uint64_t violations = found.size();
+      collector.add(index, block.bytes, block.bytes, violations, std::move(found), blocks.size());
+    } else {
+      NINFER_ASSIGN_OR_RETURN(const auto bytes, artifact.object(block.object));
+      ObjectScan scan(directory.objects[block.object], geometries[block.object],
+                      reinterpret_cast<const uint8_t *>(bytes.data()), options.maxFindings);
+      if (block.count)
+        scan.scanRows(block.first, block.count);
+      if (block.count && block.last)
+        scan.scanRest();
+      collector.add(index, block.bytes, scan.scanned, scan.violations, std::move(scan.findings),
+                    blocks.size());
+    }
+    if (options.onBytes)
+      options.onBytes(block.bytes);
+    // Some 64 MiB resident at a time, whatever the size of the artifact.
+    if (sinceRelease.fetch_add(block.bytes) + block.bytes >= uint64_t(64) << 20) {
+      sinceRelease = 0;
+      artifact.release();
+    }
+    return {};
+  }));
+  VerifyReport report = collector.take();
+  report.objects = directory.objects.size();
   return report;
 }
 
