@@ -154,7 +154,7 @@ private:
     NINFER_RETURN_IF_ERROR(checkAllObjects(directory_, name));
     NINFER_RETURN_IF_ERROR(applyPolicy(name));
     report_.artifact = name;
-    report_.payloadBytes = artifact->payload().size();
+    report_.payloadBytes = artifact->payloadBytes();
     // The signature describes the file as it is, not as the options change the reading of it.
     signature_ = storageSignature(artifact->directory());
     report_.storageSignature = toHex(signature_);
@@ -200,11 +200,11 @@ private:
   }
 
   Status chooseSizes() {
-    const DecoderConfig &config = spec_.config;
+    const int64_t positions = spec_.maxPositions();
     const int64_t context =
-        options_.maxContext.value_or(std::min(config.maxPositions, kDefaultContext));
-    if (context < 1 || context > config.maxPositions)
-      return usage("--max-context: expected 1 to " + std::to_string(config.maxPositions) +
+        options_.maxContext.value_or(std::min(positions, kDefaultContext));
+    if (context < 1 || context > positions)
+      return usage("--max-context: expected 1 to " + std::to_string(positions) +
                    " (max_position_embeddings of the model), got " + std::to_string(context));
     const int64_t chunk = options_.prefillChunk.value_or(std::min(context, kDefaultChunk));
     if (chunk < 1 || chunk > context)
@@ -213,9 +213,9 @@ private:
     graphOptions_.maxContext = report_.maxContext = context;
     graphOptions_.prefillChunk = report_.prefillChunk = chunk;
     graphOptions_.kvCodec = options_.kvDtype == "f32" ? KvCodec::F32 : KvCodec::BF16;
-    report_.architecture = config.architecture;
-    report_.layers = config.numLayers;
-    report_.vocabSize = config.vocabSize;
+    report_.architecture = spec_.architecture();
+    report_.layers = spec_.numLayers();
+    report_.vocabSize = spec_.vocabSize();
     report_.parameters = spec_.parameters.size();
     return {};
   }

@@ -13,7 +13,8 @@
 
 namespace ninfer {
 
-/// Architectures of this package, in the order messages list them.
+/// Architectures of this package, in the order messages list them. All packages:
+/// listModelArchitectures().
 const std::vector<std::string> &supportedArchitectures();
 
 /// "LlamaForCausalLM, Qwen3ForCausalLM".
@@ -36,12 +37,11 @@ nlohmann::ordered_json toJson(const DecoderConfig &config);
 /// norm, head. Bindings are empty, policies A16Only. The config must satisfy checkDecoderConfig.
 std::vector<ParameterSpec> decoderInventory(const DecoderConfig &config);
 
-/// Reads the text component of an artifact and binds every parameter (decoder_c8, decoder_c9): the
-/// bindings under text/ are exactly the inventory, each with the right element count, registered
-/// formats and whole rows, and every projection has its Use with an explicit policy.
-/// Errors: Unsupported (NB0301 no decoder here, NB0302 architecture), BadFile (NB0303 config,
-/// NB0304 parameters, NB0305 uses); the notes list every parameter or Use at fault.
-Result<ModelSpec> recogniseModel(const Directory &directory, std::string_view fileName);
+/// recogniseModel() for a framing 3 artifact whose text component names one of these architectures:
+/// the bindings under text/ are exactly the inventory (decoder_c8), and every projection has its
+/// Use with an explicit policy (decoder_c9). Errors: BadFile (NB0303 config, NB0304 parameters,
+/// NB0305 uses).
+Result<ModelSpec> recogniseDecoder(const Directory &directory, std::string_view fileName);
 
 } // namespace ninfer
 

@@ -21,7 +21,7 @@ class DecoderGraph {
 public:
   DecoderGraph(MLIRContext &context, const ModelSpec &spec, const Directory &directory,
                const GraphOptions &options)
-      : builder(&context), spec(spec), config(spec.config), directory(directory), options(options) {
+      : builder(&context), spec(spec), config(spec.decoderConfig()), directory(directory), options(options) {
   }
 
   OwningOpRef<ModuleOp> build() {

@@ -200,8 +200,8 @@ TEST(GraphBuilder, RefusesAContextTheModelDoesNotHave) {
   EXPECT_FALSE(buildDecoderGraph(context, model.spec, model.directory, tooLong));
   GraphOptions huge = options();
   TinyModel endless = tinyModel(false);
-  endless.spec.config.maxPositions = int64_t(1) << 60;
-  huge.maxContext = endless.spec.config.maxPositions;
+  endless.spec.decoderConfig().maxPositions = int64_t(1) << 60;
+  huge.maxContext = endless.spec.decoderConfig().maxPositions;
   EXPECT_FALSE(buildDecoderGraph(context, endless.spec, endless.directory, huge));
   GraphOptions noChunk = options();
   noChunk.prefillChunk = 0;

@@ -64,7 +64,7 @@ private:
 
 inline TinyModel tinyModel(bool qkNorm) {
   TinyModel model;
-  DecoderConfig &config = model.spec.config;
+  DecoderConfig &config = model.spec.decoderConfig();
   config.architecture = qkNorm ? "Qwen3ForCausalLM" : "LlamaForCausalLM";
   config.hiddenSize = 128;
   config.vocabSize = 64;

@@ -218,7 +218,7 @@ TEST(Recognise, AcceptsACompleteArtifact) {
     Directory d = tinyDirectory(architecture);
     auto spec = recogniseModel(d, "m.ninfer");
     ASSERT_TRUE(spec.ok()) << spec.error().render();
-    EXPECT_EQ(spec->config.architecture, architecture);
+    EXPECT_EQ(spec->architecture(), architecture);
     for (const ParameterSpec &p : spec->parameters)
       EXPECT_EQ(p.binding.parts.size(), 1u) << p.name;
   }
