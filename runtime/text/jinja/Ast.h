@@ -33,6 +33,7 @@ struct Expr {
   };
   Kind kind = Kind::Literal;
   int line = 0;
+  int height = 1; ///< of the tree below; the parser bounds it, because evaluation and destruction recurse
   std::string name;
   Json value;
   std::vector<ExprPtr> items;

@@ -46,17 +46,26 @@ std::string title(std::string s) {
   return s;
 }
 
-std::string replaceAll(const std::string &s, const std::string &from, const std::string &to) {
-  if (from.empty())
-    return s;
-  std::string out;
-  size_t at = 0;
-  for (size_t hit; (hit = s.find(from, at)) != std::string::npos; at = hit + from.size())
-    out += s.substr(at, hit - at) + to;
-  return out + s.substr(at);
+Error tooLarge(const std::string &where) {
+  return evaluationError(where, "a value of more than " + std::to_string(kMaxValueBytes) + " bytes");
 }
 
-Value split(const std::string &s, const Value &separator, int64_t limit) {
+Result<Value> replaceAll(const std::string &s, const std::string &from, const std::string &to, const std::string &where) {
+  if (from.empty())
+    return Value(s);
+  std::string out;
+  size_t at = 0;
+  for (size_t hit; (hit = s.find(from, at)) != std::string::npos; at = hit + from.size()) {
+    out.append(s, at, hit - at);
+    out += to;
+    if (out.size() > kMaxValueBytes)
+      return tooLarge(where);
+  }
+  return Value(out + s.substr(at));
+}
+
+Result<Value> split(const std::string &s, const Value &separator, int64_t limit, const std::string &where) {
+  constexpr size_t kMaxParts = kMaxValueBytes / 64;
   Value out = Value::array();
   if (!separator.is_string()) { // runs of blanks, none at the ends
     size_t at = 0;
@@ -71,15 +80,21 @@ Value split(const std::string &s, const Value &separator, int64_t limit) {
       out.push_back(s.substr(at, end - at));
       if (end == std::string::npos)
         return out;
+      if (out.size() > kMaxParts)
+        return tooLarge(where);
       at = end;
     }
   }
   std::string by = separator.get<std::string>();
+  if (by.empty())
+    return evaluationError(where, "empty separator");
   size_t at = 0;
   while (limit < 0 || static_cast<int64_t>(out.size()) < limit) {
     size_t hit = s.find(by, at);
     if (hit == std::string::npos)
       break;
+    if (out.size() > kMaxParts)
+      return tooLarge(where);
     out.push_back(s.substr(at, hit - at));
     at = hit + by.size();
   }
@@ -155,14 +170,19 @@ Result<Value> applyFilter(const std::string &name, const Value &v, const Argumen
   if (name == "join" && v.is_array()) {
     std::string out, by = toText(args.get(0, "d", ""));
     Value attribute = args.get(1, "attribute", undefined());
-    for (size_t i = 0; i < v.size(); ++i)
+    for (size_t i = 0; i < v.size(); ++i) {
       out += (i ? by : "") + toText(isUndefined(attribute) ? v[i] : subscript(v[i], attribute));
+      if (out.size() > kMaxValueBytes)
+        return tooLarge(where);
+    }
     return Value(out);
   }
   if (name == "replace" && isText(v))
-    return Value(replaceAll(text(), toText(args.get(0, "old", "")), toText(args.get(1, "new", ""))));
+    return replaceAll(text(), toText(args.get(0, "old", "")), toText(args.get(1, "new", "")), where);
   if (name == "int" || name == "float") {
     double d = v.is_number() ? v.get<double>() : v.is_string() ? std::strtod(text().c_str(), nullptr) : 0;
+    if (name == "int" && d != d)
+      d = 0; // Jinja's default where Python has no integer
     return name == "int" ? Value(static_cast<int64_t>(std::clamp(d, -9e18, 9e18))) : Value(d);
   }
   if ((name == "selectattr" || name == "rejectattr") && v.is_array() && !args.positional.empty()) {
@@ -183,6 +203,7 @@ Result<Value> applyFilter(const std::string &name, const Value &v, const Argumen
   if (name == "map" && v.is_array()) {
     Value attribute = args.get(99, "attribute", undefined());
     Value out = Value::array();
+    size_t bytes = 0;
     for (const Value &item : v) {
       if (!isUndefined(attribute)) {
         out.push_back(subscript(item, attribute));
@@ -193,6 +214,8 @@ Result<Value> applyFilter(const std::string &name, const Value &v, const Argumen
         return evaluationError(where, "filter 'map' needs a filter name or attribute=");
       rest.positional.assign(args.positional.begin() + 1, args.positional.end());
       NINFER_ASSIGN_OR_RETURN(Value mapped, applyFilter(toText(args.positional[0]), item, rest, where));
+      if ((bytes += measure(mapped).bytes) > kMaxValueBytes)
+        return tooLarge(where);
       out.push_back(std::move(mapped));
     }
     return out;
@@ -208,7 +231,7 @@ Result<Value> callMethod(const std::string &name, const Value &v, const Argument
       return Value(strip(s, first, name != "rstrip", name != "lstrip"));
     if (name == "split") {
       Value limit = args.get(1, "maxsplit", -1);
-      return split(s, args.get(0, "sep", nullptr), limit.is_number_integer() ? limit.get<int64_t>() : -1);
+      return split(s, args.get(0, "sep", nullptr), limit.is_number_integer() ? limit.get<int64_t>() : -1, where);
     }
     if (name == "startswith" || name == "endswith") {
       Value options = args.get(0, "", "");
@@ -228,7 +251,7 @@ Result<Value> callMethod(const std::string &name, const Value &v, const Argument
     if (name == "capitalize")
       return Value(capitalize(s));
     if (name == "replace")
-      return Value(replaceAll(s, first, toText(args.get(1, "", ""))));
+      return replaceAll(s, first, toText(args.get(1, "", "")), where);
     if (name == "find") {
       size_t hit = s.find(first);
       return Value(hit == std::string::npos ? int64_t(-1) : static_cast<int64_t>(hit));

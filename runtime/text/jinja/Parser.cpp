@@ -10,7 +10,8 @@ namespace ninfer::jinja {
 
 namespace {
 
-constexpr int kMaxDepth = 200; // of nested expressions and blocks
+constexpr int kMaxDepth = 200;  // of nested expressions and blocks
+constexpr int kMaxHeight = 300; // of an expression tree: a chain such as a ~ b ~ c grows it without nesting
 
 class Parser {
 public:
@@ -199,11 +200,22 @@ private:
     return e;
   }
 
-  ExprPtr binary(std::string op, ExprPtr left, ExprPtr right) {
+  /// `e` with its height, once all children are in place.
+  Result<ExprPtr> finish(ExprPtr e) {
+    for (const ExprPtr &item : e->items)
+      e->height = std::max(e->height, item ? item->height + 1 : 1);
+    for (const auto &[key, value] : e->keywords)
+      e->height = std::max(e->height, value->height + 1);
+    if (e->height > kMaxHeight)
+      return fail("nested too deeply");
+    return e;
+  }
+
+  Result<ExprPtr> binary(std::string op, ExprPtr left, ExprPtr right) {
     ExprPtr e = make(Expr::Kind::Binary, std::move(op));
     e->items.push_back(std::move(left));
     e->items.push_back(std::move(right));
-    return e;
+    return finish(std::move(e));
   }
 
   Result<ExprPtr> expression() {
@@ -221,7 +233,7 @@ private:
       e->items.push_back(std::move(value));
       e->items.push_back(std::move(condition));
       e->items.push_back(std::move(otherwise));
-      value = std::move(e);
+      NINFER_ASSIGN_OR_RETURN(value, finish(std::move(e)));
     }
     return value;
   }
@@ -230,7 +242,7 @@ private:
     NINFER_ASSIGN_OR_RETURN(ExprPtr left, andExpression());
     while (takeName("or")) {
       NINFER_ASSIGN_OR_RETURN(ExprPtr right, andExpression());
-      left = binary("or", std::move(left), std::move(right));
+      NINFER_ASSIGN_OR_RETURN(left, binary("or", std::move(left), std::move(right)));
     }
     return left;
   }
@@ -239,7 +251,7 @@ private:
     NINFER_ASSIGN_OR_RETURN(ExprPtr left, notExpression());
     while (takeName("and")) {
       NINFER_ASSIGN_OR_RETURN(ExprPtr right, notExpression());
-      left = binary("and", std::move(left), std::move(right));
+      NINFER_ASSIGN_OR_RETURN(left, binary("and", std::move(left), std::move(right)));
     }
     return left;
   }
@@ -254,7 +266,7 @@ private:
     ++at_;
     NINFER_ASSIGN_OR_RETURN(ExprPtr operand, notExpression());
     e->items.push_back(std::move(operand));
-    return e;
+    return finish(std::move(e));
   }
 
   Result<ExprPtr> comparison() {
@@ -271,7 +283,7 @@ private:
         return left;
       at_ += notIn ? 2 : 1;
       NINFER_ASSIGN_OR_RETURN(ExprPtr right, sum());
-      left = binary(notIn ? "not in" : op, std::move(left), std::move(right));
+      NINFER_ASSIGN_OR_RETURN(left, binary(notIn ? "not in" : op, std::move(left), std::move(right)));
     }
   }
 
@@ -280,7 +292,7 @@ private:
     while (isOp("+") || isOp("-")) {
       std::string op = next().text;
       NINFER_ASSIGN_OR_RETURN(ExprPtr right, concatenation());
-      left = binary(op, std::move(left), std::move(right));
+      NINFER_ASSIGN_OR_RETURN(left, binary(op, std::move(left), std::move(right)));
     }
     return left;
   }
@@ -289,7 +301,7 @@ private:
     NINFER_ASSIGN_OR_RETURN(ExprPtr left, product());
     while (takeOp("~")) {
       NINFER_ASSIGN_OR_RETURN(ExprPtr right, product());
-      left = binary("~", std::move(left), std::move(right));
+      NINFER_ASSIGN_OR_RETURN(left, binary("~", std::move(left), std::move(right)));
     }
     return left;
   }
@@ -299,7 +311,7 @@ private:
     while (isOp("*") || isOp("/") || isOp("//") || isOp("%")) {
       std::string op = next().text;
       NINFER_ASSIGN_OR_RETURN(ExprPtr right, unary());
-      left = binary(op, std::move(left), std::move(right));
+      NINFER_ASSIGN_OR_RETURN(left, binary(op, std::move(left), std::move(right)));
     }
     return left;
   }
@@ -313,7 +325,7 @@ private:
       ++at_;
       NINFER_ASSIGN_OR_RETURN(ExprPtr operand, unary());
       e->items.push_back(std::move(operand));
-      return e;
+      return finish(std::move(e));
     }
     NINFER_ASSIGN_OR_RETURN(ExprPtr value, primary());
     return postfix(std::move(value));
@@ -325,21 +337,21 @@ private:
         ExprPtr e = make(Expr::Kind::Attribute);
         NINFER_ASSIGN_OR_RETURN(e->name, needName());
         e->items.push_back(std::move(value));
-        value = std::move(e);
+        NINFER_ASSIGN_OR_RETURN(value, finish(std::move(e)));
       } else if (takeOp("[")) {
         NINFER_ASSIGN_OR_RETURN(value, subscript(std::move(value)));
       } else if (isOp("(")) {
         ExprPtr e = make(Expr::Kind::Call);
         e->items.push_back(std::move(value));
         NINFER_RETURN_IF_ERROR(arguments(*e));
-        value = std::move(e);
+        NINFER_ASSIGN_OR_RETURN(value, finish(std::move(e)));
       } else if (takeOp("|")) {
         ExprPtr e = make(Expr::Kind::Filter);
         NINFER_ASSIGN_OR_RETURN(e->name, needName());
         e->items.push_back(std::move(value));
         if (isOp("("))
           NINFER_RETURN_IF_ERROR(arguments(*e));
-        value = std::move(e);
+        NINFER_ASSIGN_OR_RETURN(value, finish(std::move(e)));
       } else if (takeName("is")) {
         bool negated = takeName("not");
         ExprPtr e = make(Expr::Kind::Test);
@@ -349,10 +361,11 @@ private:
           NINFER_RETURN_IF_ERROR(arguments(*e));
         if (negated) {
           ExprPtr n = make(Expr::Kind::Unary, "not");
+          NINFER_ASSIGN_OR_RETURN(e, finish(std::move(e)));
           n->items.push_back(std::move(e));
           e = std::move(n);
         }
-        value = std::move(e);
+        NINFER_ASSIGN_OR_RETURN(value, finish(std::move(e)));
       } else {
         return value;
       }
@@ -377,7 +390,7 @@ private:
       return expected("an index");
     for (int i = 0; i < (slice ? 3 : 1); ++i)
       e->items.push_back(std::move(parts[i]));
-    return e;
+    return finish(std::move(e));
   }
 
   Status arguments(Expr &call) {
@@ -443,7 +456,7 @@ private:
           NINFER_ASSIGN_OR_RETURN(ExprPtr item, expression());
           list->items.push_back(std::move(item));
         }
-        value = std::move(list);
+        NINFER_ASSIGN_OR_RETURN(value, finish(std::move(list)));
       }
       NINFER_RETURN_IF_ERROR(needOp(")"));
       return value;
@@ -456,7 +469,7 @@ private:
         if (!isOp("]"))
           NINFER_RETURN_IF_ERROR(needOp(","));
       }
-      return e;
+      return finish(std::move(e));
     }
     if (takeOp("{")) {
       e->kind = Expr::Kind::Dict;
@@ -469,7 +482,7 @@ private:
         if (!isOp("}"))
           NINFER_RETURN_IF_ERROR(needOp(","));
       }
-      return e;
+      return finish(std::move(e));
     }
     return expected("an expression");
   }

@@ -11,6 +11,8 @@ namespace {
 
 constexpr int64_t kMaxSteps = 1'000'000;
 constexpr size_t kMaxOutput = 16u << 20;
+constexpr size_t kMaxWork = 512u << 20; // bytes of all values made, so also of those alive
+constexpr int kMaxNesting = 500;        // blocks and expressions being evaluated: bounds the stack
 constexpr int kMaxCalls = 64;
 constexpr int64_t kMaxRange = 100'000;
 
@@ -40,6 +42,21 @@ private:
     return {};
   }
 
+  /// Counts `bytes` against what one rendering may make.
+  Status spend(size_t bytes, int line) {
+    if (bytes > kMaxValueBytes)
+      return evaluationError(where(line), "a value of more than " + std::to_string(kMaxValueBytes) + " bytes");
+    if ((work_ += bytes) > kMaxWork)
+      return evaluationError(where(line), "more than " + std::to_string(kMaxWork) + " bytes of values");
+    return {};
+  }
+
+  struct Nesting {
+    explicit Nesting(int &n) : n_(n) { ++n_; }
+    ~Nesting() { --n_; }
+    int &n_;
+  };
+
   Value *lookup(const std::string &variable) {
     for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope)
       if (auto found = scope->find(variable); found != scope->end())
@@ -58,13 +75,18 @@ private:
   }
 
   Status execute(const Node &node) {
+    Nesting nesting(nesting_);
+    if (nesting_ > kMaxNesting)
+      return evaluationError(where(node.line), "blocks nested too deeply");
     switch (node.kind) {
     case Node::Kind::Text:
       out_ += node.text;
       return {};
     case Node::Kind::Output: {
       NINFER_ASSIGN_OR_RETURN(Value v, evaluate(*node.expr));
-      out_ += toText(v);
+      std::string text = toText(v);
+      NINFER_RETURN_IF_ERROR(spend(text.size(), node.line));
+      out_ += text;
       return {};
     }
     case Node::Kind::If:
@@ -120,14 +142,7 @@ private:
     if (sequence.is_object()) {
       NINFER_ASSIGN_OR_RETURN(sequence, applyFilter("list", sequence, {}, where(node.line)));
     } else if (sequence.is_string()) {
-      Value points = Value::array();
-      for (int64_t i = 0;; ++i) {
-        Value c = subscript(sequence, i);
-        if (isUndefined(c))
-          break;
-        points.push_back(std::move(c));
-      }
-      sequence = std::move(points);
+      NINFER_ASSIGN_OR_RETURN(sequence, codePointList(sequence.get<std::string>(), where(node.line)));
     } else if (isUndefined(sequence)) {
       sequence = Value::array();
     }
@@ -204,6 +219,8 @@ private:
     const Expr &target = *e.items[0];
     NINFER_ASSIGN_OR_RETURN(Arguments args, arguments(e));
     if (target.kind == Expr::Kind::Attribute) {
+      if (const Value *self = reference(*target.items[0]))
+        return callMethod(target.name, *self, args, where(e.line));
       NINFER_ASSIGN_OR_RETURN(Value self, evaluate(*target.items[0]));
       return callMethod(target.name, self, args, where(e.line));
     }
@@ -232,10 +249,12 @@ private:
       if (bounds[2] == 0)
         return evaluationError(where(e.line), "range step is zero");
       Value list = Value::array();
-      for (int64_t i = bounds[0]; bounds[2] > 0 ? i < bounds[1] : i > bounds[1]; i += bounds[2]) {
+      for (int64_t i = bounds[0]; bounds[2] > 0 ? i < bounds[1] : i > bounds[1];) {
         if (static_cast<int64_t>(list.size()) >= kMaxRange)
           return evaluationError(where(e.line), "range is longer than " + std::to_string(kMaxRange));
         list.push_back(i);
+        if (__builtin_add_overflow(i, bounds[2], &i))
+          break; // beyond every bound
       }
       return list;
     }
@@ -266,8 +285,55 @@ private:
     return Value(saved);
   }
 
+  /// The value of a name, a member or an item where it lies, without a copy; null when `e` is something else, is
+  /// undefined, or its evaluation is an error. Valid until the next evaluation.
+  const Value *reference(const Expr &e) {
+    Nesting nesting(nesting_);
+    if (nesting_ > kMaxNesting || ++steps_ > kMaxSteps)
+      return nullptr;
+    if (e.kind == Expr::Kind::Name)
+      return lookup(e.name);
+    Value key;
+    if (e.kind == Expr::Kind::Attribute) {
+      key = e.name;
+    } else if (e.kind == Expr::Kind::Subscript) {
+      Result<Value> found = evaluate(*e.items[1]); // first: it may change what the reference points to
+      if (!found.ok())
+        return nullptr;
+      key = found.take();
+    } else {
+      return nullptr;
+    }
+    const Value *self = reference(*e.items[0]);
+    if (self && self->is_object() && key.is_string()) {
+      auto found = self->find(key.get_ref<const std::string &>());
+      return found == self->end() ? nullptr : &*found;
+    }
+    if (self && self->is_array() && key.is_number_integer()) {
+      const auto size = static_cast<int64_t>(self->size());
+      int64_t i = key.get<int64_t>();
+      i += i < 0 ? size : 0;
+      return i < 0 || i >= size ? nullptr : &(*self)[static_cast<size_t>(i)];
+    }
+    return nullptr;
+  }
+
   Result<Value> evaluate(const Expr &e) {
     NINFER_RETURN_IF_ERROR(step(e.line));
+    Nesting nesting(nesting_);
+    if (nesting_ > kMaxNesting)
+      return evaluationError(where(e.line), "expressions nested too deeply");
+    Result<Value> value = compute(e);
+    if (!value.ok())
+      return value;
+    const Extent extent = measure(*value);
+    if (extent.depth > kMaxValueDepth)
+      return evaluationError(where(e.line), "a value nested deeper than " + std::to_string(kMaxValueDepth) + " levels");
+    NINFER_RETURN_IF_ERROR(spend(extent.bytes, e.line));
+    return value;
+  }
+
+  Result<Value> compute(const Expr &e) {
     switch (e.kind) {
     case Expr::Kind::Literal:
       return e.value;
@@ -293,12 +359,16 @@ private:
       return object;
     }
     case Expr::Kind::Attribute: {
+      if (const Value *found = reference(e))
+        return *found;
       NINFER_ASSIGN_OR_RETURN(Value self, evaluate(*e.items[0]));
       if (isUndefined(self))
         return evaluationError(where(e.line), "attribute '" + e.name + "' of an undefined value");
       return subscript(self, e.name);
     }
     case Expr::Kind::Subscript: {
+      if (const Value *found = reference(e))
+        return *found;
       NINFER_ASSIGN_OR_RETURN(Value self, evaluate(*e.items[0]));
       NINFER_ASSIGN_OR_RETURN(Value key, evaluate(*e.items[1]));
       if (isUndefined(self))
@@ -316,6 +386,9 @@ private:
     case Expr::Kind::Call:
       return call(e);
     case Expr::Kind::Filter: {
+      if (e.items.size() == 1 && e.keywords.empty())
+        if (const Value *found = reference(*e.items[0]))
+          return applyFilter(e.name, *found, {}, where(e.line));
       NINFER_ASSIGN_OR_RETURN(Value v, evaluate(*e.items[0]));
       NINFER_ASSIGN_OR_RETURN(Arguments args, arguments(e));
       return applyFilter(e.name, v, args, where(e.line));
@@ -327,6 +400,11 @@ private:
         if (macros_.count(n) || n == "raise_exception" || n == "namespace" || n == "range" || n == "dict")
           return Value(e.name == "defined");
       }
+      if (e.items.size() == 1 && e.keywords.empty())
+        if (const Value *found = reference(*e.items[0])) {
+          NINFER_ASSIGN_OR_RETURN(bool holds, applyTest(e.name, *found, {}, where(e.line)));
+          return Value(holds);
+        }
       NINFER_ASSIGN_OR_RETURN(Value v, evaluate(*e.items[0]));
       NINFER_ASSIGN_OR_RETURN(Arguments args, arguments(e));
       NINFER_ASSIGN_OR_RETURN(bool holds, applyTest(e.name, v, args, where(e.line)));
@@ -366,7 +444,8 @@ private:
   std::string out_;
   Flow flow_ = Flow::Normal;
   int64_t steps_ = 0;
-  int calls_ = 0;
+  size_t work_ = 0;
+  int calls_ = 0, nesting_ = 0;
 };
 
 } // namespace

@@ -21,7 +21,8 @@ public:
   ~Template();
 
   /// Renders with the members of `variables` (an object) as global names. Errors: Failed with the line, also for
-  /// raise_exception; more than a million steps or 16 MiB of output.
+  /// raise_exception; more than a million steps, 16 MiB of output, 16 MiB in one value, 512 MiB of values in all, or
+  /// 500 levels of blocks and expressions.
   Result<std::string> render(const Json &variables) const;
 
 private:

@@ -72,6 +72,8 @@ std::string quoted(const std::string &s) {
 }
 
 void dump(const Value &v, int indent, int depth, std::string &out) {
+  if (out.size() > kMaxValueBytes)
+    return; // the caller refuses a text of this size
   auto newline = [&](int d) {
     if (indent >= 0) {
       out += '\n';
@@ -110,21 +112,61 @@ void dump(const Value &v, int indent, int depth, std::string &out) {
   }
 }
 
-std::vector<std::string> codePoints(const std::string &s) {
-  std::vector<std::string> out;
-  for (size_t at = 0; at < s.size();) {
-    size_t begin = at;
-    if (!decodeUtf8(s, at))
-      at = begin + 1;
-    out.push_back(s.substr(begin, at - begin));
-  }
+/// Length of the code point at `at`; 1 for a byte that begins none.
+size_t codePointLength(const std::string &s, size_t at) {
+  size_t end = at;
+  return decodeUtf8(s, end) ? end - at : 1;
+}
+
+/// Where each code point begins, and the end of the text.
+std::vector<size_t> codePointStarts(const std::string &s) {
+  std::vector<size_t> out;
+  for (size_t at = 0; at < s.size(); at += codePointLength(s, at))
+    out.push_back(at);
+  out.push_back(s.size());
   return out;
+}
+
+constexpr size_t kItemBytes = 64; // of a short string in a list, roughly
+
+void measureInto(const Value &v, int depth, Extent &out) {
+  out.bytes += sizeof(Value);
+  out.depth = std::max(out.depth, depth);
+  if (v.is_string()) {
+    out.bytes += kItemBytes - sizeof(Value) + v.get_ref<const std::string &>().size();
+  } else if (v.is_array() && depth <= kMaxValueDepth) {
+    for (const Value &item : v)
+      measureInto(item, depth + 1, out);
+  } else if (v.is_object() && depth <= kMaxValueDepth) {
+    for (auto it = v.begin(); it != v.end(); ++it) {
+      out.bytes += kItemBytes + it.key().size();
+      measureInto(*it, depth + 1, out);
+    }
+  }
 }
 
 } // namespace
 
 Error evaluationError(const std::string &where, const std::string &what) {
   return makeError(ErrorKind::Failed, "NB0707", where + ": " + what);
+}
+
+Extent measure(const Value &v) {
+  Extent out;
+  measureInto(v, 1, out);
+  return out;
+}
+
+Result<Value> codePointList(const std::string &text, const std::string &where) {
+  Value out = Value::array();
+  for (size_t at = 0; at < text.size();) {
+    const size_t n = codePointLength(text, at);
+    if (out.size() * kItemBytes > kMaxValueBytes)
+      return evaluationError(where, "a list of more than " + std::to_string(kMaxValueBytes) + " bytes");
+    out.push_back(text.substr(at, n));
+    at += n;
+  }
+  return out;
 }
 
 bool truth(const Value &v) {
@@ -195,14 +237,17 @@ Value subscript(const Value &v, const Value &key) {
     return found == v.end() ? undefined() : *found;
   }
   if (key.is_number_integer() && (v.is_array() || v.is_string())) {
-    std::vector<std::string> points = v.is_string() ? codePoints(v.get<std::string>()) : std::vector<std::string>();
-    auto size = static_cast<int64_t>(v.is_string() ? points.size() : v.size());
+    static const std::string none;
+    const std::string &text = v.is_string() ? v.get_ref<const std::string &>() : none;
+    const std::vector<size_t> starts = codePointStarts(text);
+    auto size = static_cast<int64_t>(v.is_string() ? starts.size() - 1 : v.size());
     int64_t i = key.get<int64_t>();
     if (i < 0)
       i += size;
     if (i < 0 || i >= size)
       return undefined();
-    return v.is_string() ? Value(points[static_cast<size_t>(i)]) : v[static_cast<size_t>(i)];
+    const auto at = static_cast<size_t>(i);
+    return v.is_string() ? Value(text.substr(starts[at], starts[at + 1] - starts[at])) : v[at];
   }
   return undefined();
 }
@@ -210,8 +255,10 @@ Value subscript(const Value &v, const Value &key) {
 Result<Value> slice(const Value &v, const Value &begin, const Value &end, const Value &step, const std::string &where) {
   if (!v.is_array() && !v.is_string())
     return evaluationError(where, "only a list or a string can be sliced");
-  std::vector<std::string> points = v.is_string() ? codePoints(v.get<std::string>()) : std::vector<std::string>();
-  auto size = static_cast<int64_t>(v.is_string() ? points.size() : v.size());
+  static const std::string none;
+  const std::string &source = v.is_string() ? v.get_ref<const std::string &>() : none;
+  const std::vector<size_t> starts = codePointStarts(source);
+  auto size = static_cast<int64_t>(v.is_string() ? starts.size() - 1 : v.size());
   for (const Value *part : {&begin, &end, &step})
     if (!part->is_null() && !part->is_number_integer())
       return evaluationError(where, "slice bounds must be integers");
@@ -228,11 +275,14 @@ Result<Value> slice(const Value &v, const Value &begin, const Value &end, const 
   int64_t to = by > 0 ? bound(end, size, 0, size) : bound(end, -1, -1, size - 1);
   Value list = Value::array();
   std::string text;
-  for (int64_t i = from; by > 0 ? i < to : i > to; i += by) {
+  for (int64_t i = from; by > 0 ? i < to : i > to;) {
+    const auto at = static_cast<size_t>(i);
     if (v.is_string())
-      text += points[static_cast<size_t>(i)];
+      text.append(source, starts[at], starts[at + 1] - starts[at]);
     else
-      list.push_back(v[static_cast<size_t>(i)]);
+      list.push_back(v[at]);
+    if (__builtin_add_overflow(i, by, &i))
+      break; // beyond any index
   }
   return v.is_string() ? Value(text) : list;
 }

@@ -17,6 +17,21 @@ using Value = Json;
 inline Value undefined() { return Value(nlohmann::detail::value_t::discarded); }
 inline bool isUndefined(const Value &v) { return v.is_discarded(); }
 
+/// Most bytes one value may take, and how deep lists and objects may nest in it. A template is part of a downloaded
+/// model: it must not be able to take the memory or the stack of the program that renders it.
+inline constexpr size_t kMaxValueBytes = 16u << 20;
+inline constexpr int kMaxValueDepth = 600;
+
+/// Heap bytes of a value, roughly, and its nesting. Does not descend below kMaxValueDepth + 1 levels.
+struct Extent {
+  size_t bytes = 0;
+  int depth = 0;
+};
+Extent measure(const Value &v);
+
+/// The code points of a string, each as a string; an error when they would exceed kMaxValueBytes.
+Result<Value> codePointList(const std::string &text, const std::string &where);
+
 bool truth(const Value &v);
 /// What {{ v }} prints: strings as they are, the rest in Python's spelling.
 std::string toText(const Value &v);
