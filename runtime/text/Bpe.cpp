@@ -2,6 +2,7 @@
 
 #include "support/Utf8.h"
 
+#include <algorithm>
 #include <queue>
 
 namespace ninfer {
@@ -63,23 +64,26 @@ Result<Bpe> Bpe::fromJson(const Json &model, const std::string &name) {
 
   Bpe bpe;
   bpe.byteToken_.fill(-1);
-  std::unordered_map<std::string, int32_t> idOfSpelling;
+  // Nothing here may be sized by an id: a file of 100 bytes can name the largest.
   for (const auto &[spelling, value] : model["vocab"].items()) {
     NINFER_ASSIGN_OR_RETURN(uint64_t raw, jsonUnsigned(value, 0, kMaxId, name + ": model.vocab id", "NB0701"));
     auto id = static_cast<int32_t>(raw);
-    if (static_cast<size_t>(id) >= bpe.bytesOfId_.size())
-      bpe.bytesOfId_.resize(id + 1);
-    if (bpe.bytesOfId_[id])
-      return bad(name, "model.vocab: id " + std::to_string(id) + " is used twice");
-    // A vocabulary may list its special tokens too; those keep their own spelling.
-    std::string bytes = fromByteLevel(spelling).value_or(spelling);
-    bpe.bytesOfId_[id] = bytes;
     bpe.maxId_ = std::max(bpe.maxId_, id);
-    idOfSpelling.emplace(spelling, id);
-    if (bytes.size() == 1)
-      bpe.byteToken_[static_cast<unsigned char>(bytes[0])] = id;
-    bpe.idOfBytes_.emplace(std::move(bytes), id);
+    bpe.idOfSpelling_.emplace(spelling, id);
+    // A vocabulary may list its special tokens too; those keep their own spelling and never stand for bytes of a
+    // text: " " and the byte-level spelling of a space would be two tokens for one byte.
+    std::optional<std::string> bytes = fromByteLevel(spelling);
+    if (bytes && bytes->size() == 1)
+      bpe.byteToken_[static_cast<unsigned char>((*bytes)[0])] = id;
+    if (bytes)
+      bpe.idOfBytes_.emplace(*bytes, id);
+    bpe.bytesOfId_.emplace_back(id, bytes ? std::move(*bytes) : spelling);
   }
+  std::sort(bpe.bytesOfId_.begin(), bpe.bytesOfId_.end());
+  for (size_t i = 1; i < bpe.bytesOfId_.size(); ++i)
+    if (bpe.bytesOfId_[i].first == bpe.bytesOfId_[i - 1].first)
+      return bad(name, "model.vocab: id " + std::to_string(bpe.bytesOfId_[i].first) + " is used twice");
+  const auto &idOfSpelling = bpe.idOfSpelling_;
   int32_t rank = 0;
   for (const Json &entry : model["merges"]) {
     std::string left, right;
@@ -100,7 +104,8 @@ Result<Bpe> Bpe::fromJson(const Json &model, const std::string &name) {
     if (l == idOfSpelling.end() || r == idOfSpelling.end() || m == idOfSpelling.end())
       return bad(name, "model.merges[" + std::to_string(rank) + "]: '" + left + "' + '" + right +
                            "' names a token that is not in the vocabulary");
-    bpe.merges_.emplace(pairKey(l->second, r->second), Merge{rank, m->second});
+    if (!bpe.merges_.emplace(pairKey(l->second, r->second), Merge{rank, m->second}).second)
+      return bad(name, "model.merges[" + std::to_string(rank) + "]: duplicate merge '" + left + "' + '" + right + "'");
     ++rank;
   }
   if (model.contains("unk_token") && model["unk_token"].is_string()) {
@@ -179,14 +184,14 @@ Status Bpe::encodePiece(std::string_view bytes, std::vector<int32_t> &out) const
 }
 
 const std::string *Bpe::bytes(int32_t id) const {
-  if (id < 0 || static_cast<size_t>(id) >= bytesOfId_.size() || !bytesOfId_[id])
-    return nullptr;
-  return &*bytesOfId_[id];
+  auto found = std::lower_bound(bytesOfId_.begin(), bytesOfId_.end(), id,
+                                [](const auto &entry, int32_t wanted) { return entry.first < wanted; });
+  return found == bytesOfId_.end() || found->first != id ? nullptr : &found->second;
 }
 
 std::optional<int32_t> Bpe::findSpelling(std::string_view spelling) const {
-  auto found = idOfBytes_.find(fromByteLevel(spelling).value_or(std::string(spelling)));
-  if (found == idOfBytes_.end())
+  auto found = idOfSpelling_.find(std::string(spelling));
+  if (found == idOfSpelling_.end())
     return std::nullopt;
   return found->second;
 }

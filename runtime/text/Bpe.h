@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace ninfer {
@@ -34,8 +35,9 @@ private:
     int32_t rank;
     int32_t result;
   };
-  std::unordered_map<std::string, int32_t> idOfBytes_;
-  std::vector<std::optional<std::string>> bytesOfId_;
+  std::unordered_map<std::string, int32_t> idOfBytes_;    ///< entries in byte-level spelling only
+  std::unordered_map<std::string, int32_t> idOfSpelling_; ///< all entries, as the file spells them
+  std::vector<std::pair<int32_t, std::string>> bytesOfId_; ///< by id; ids may have gaps of any size
   std::unordered_map<uint64_t, Merge> merges_;
   std::array<int32_t, 256> byteToken_{};
   int32_t maxId_ = -1;

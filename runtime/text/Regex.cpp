@@ -11,6 +11,9 @@ namespace {
 constexpr std::string_view kWhiteSpace =
     R"(\x09-\x0d\x20\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000})";
 
+// \C would match part of a code point, and the rest of the text would no longer be UTF-8 (findAll relies on that).
+constexpr uint32_t kOptions = PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C;
+
 Result<std::string> translate(std::string_view pattern, const std::string &what) {
   std::string out;
   bool inClass = false;
@@ -59,7 +62,7 @@ Result<Regex> Regex::compile(std::string_view pattern, const std::string &what) 
   PCRE2_SIZE offset = 0;
   auto impl = std::make_unique<Impl>();
   impl->code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(),
-                             PCRE2_UTF | PCRE2_UCP, &code, &offset, nullptr);
+                             kOptions, &code, &offset, nullptr);
   if (!impl->code) {
     PCRE2_UCHAR message[256];
     pcre2_get_error_message(code, message, sizeof message);

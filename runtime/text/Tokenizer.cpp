@@ -76,11 +76,15 @@ struct Stretch {
 class AddedTokenMatcher {
 public:
   void add(const AddedToken &token) {
-    auto &list = byFirstByte_[static_cast<unsigned char>(token.content[0])];
-    list.push_back(token);
+    byFirstByte_[static_cast<unsigned char>(token.content[0])].push_back(token);
+  }
+
+  /// Longest first; once, behind the last add().
+  void sort() {
     // Contents are unique, so equal lengths need no order among themselves.
-    std::sort(list.begin(), list.end(),
-              [](const AddedToken &a, const AddedToken &b) { return a.content.size() > b.content.size(); });
+    for (auto &[first, list] : byFirstByte_)
+      std::sort(list.begin(), list.end(),
+                [](const AddedToken &a, const AddedToken &b) { return a.content.size() > b.content.size(); });
   }
 
   void split(std::string_view text, bool parseSpecial, std::vector<Stretch> &out) const {
@@ -181,9 +185,15 @@ Status Tokenizer::Impl::readAdded(const Json &json) {
       return makeError(ErrorKind::BadFile, "NB0701", where + ": content is empty");
     if (!added.emplace(token.id, token).second || !addedIds.emplace(token.content, token.id).second)
       return makeError(ErrorKind::BadFile, "NB0701", where + ": duplicate id or content '" + token.content + "'");
+    if (auto inVocabulary = bpe.findSpelling(token.content); inVocabulary && *inVocabulary != token.id)
+      return makeError(ErrorKind::BadFile, "NB0701",
+                       where + ": '" + token.content + "' has id " + std::to_string(token.id) + ", in model.vocab it has " +
+                           std::to_string(*inVocabulary));
     (token.normalized ? normalized : raw).add(token);
     size = std::max(size, token.id + 1);
   }
+  raw.sort();
+  normalized.sort();
   return {};
 }
 

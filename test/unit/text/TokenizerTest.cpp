@@ -5,6 +5,7 @@
 
 #include <fstream>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sstream>
 
 using namespace ninfer;
@@ -108,6 +109,9 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"normalizer", R"({"model":{"type":"BPE","vocab":{"a":0},"merges":[]},"normalizer":{"type":"Prepend","prepend":"x"}})", kNo, "normalizer"},
         Refusal{"pre-tokenizer", R"({"model":{"type":"BPE","vocab":{"a":0},"merges":[]},"pre_tokenizer":{"type":"Metaspace"}})", kNo, "Metaspace"},
         Refusal{"regex", R"({"model":{"type":"BPE","vocab":{"a":0},"merges":[]},"pre_tokenizer":{"type":"Split","pattern":{"Regex":"("},"behavior":"Isolated"}})", kNo, "regular expression"},
+        Refusal{"merge twice", R"({"model":{"type":"BPE","vocab":{"a":0,"b":1,"ab":2},"merges":["a b",["a","b"]]}})", kBad, "duplicate merge"},
+        Refusal{"added contradicts vocab", R"({"model":{"type":"BPE","vocab":{"<x>":3},"merges":[]},"decoder":{"type":"ByteLevel"},"added_tokens":[{"id":4,"content":"<x>"}]})", kBad, "in model.vocab it has 3"},
+        Refusal{"half code points", R"({"model":{"type":"BPE","vocab":{"a":0},"merges":[]},"pre_tokenizer":{"type":"Split","pattern":{"Regex":"\\C"},"behavior":"Isolated"}})", kNo, "regular expression"},
         Refusal{"decoder", R"({"model":{"type":"BPE","vocab":{"a":0},"merges":[]},"decoder":{"type":"WordPiece"}})", kNo, "decoder"},
         Refusal{"added twice", R"({"model":{"type":"BPE","vocab":{"a":0},"merges":[]},"decoder":{"type":"ByteLevel"},"added_tokens":[{"id":1,"content":"x"},{"id":2,"content":"x"}]})", kBad, "duplicate"}),
     [](const auto &info) {
@@ -117,5 +121,71 @@ INSTANTIATE_TEST_SUITE_P(
           c = '_';
       return name;
     });
+
+/// Integers of a tokenizer.json are plain JSON integers in range, wherever they stand.
+TEST(Tokenizer, IdsArePlainIntegers) {
+  for (const char *id : {"-1", "-0", "1.0", "1e2", "true", "null", "\"1\"", "[1]", "16777216", "9007199254740993", "18446744073709551615",
+                         "18446744073709551616"}) {
+    const std::string vocab = std::string(R"({"model":{"type":"BPE","vocab":{"a":)") + id + R"(},"merges":[]},"decoder":{"type":"ByteLevel"}})";
+    const std::string added = std::string(R"({"model":{"type":"BPE","vocab":{"a":0},"merges":[]},"decoder":{"type":"ByteLevel"},"added_tokens":[{"id":)") +
+                              id + R"(,"content":"<x>"}]})";
+    for (const std::string &json : {vocab, added}) {
+      Result<Tokenizer> t = Tokenizer::fromJson(json, "tokenizer.json");
+      ASSERT_FALSE(t.ok()) << json;
+      EXPECT_EQ(t.error().kind, ErrorKind::BadFile) << t.error().render();
+    }
+  }
+}
+
+TEST(Tokenizer, DuplicateMembersAreRefusedAtEveryDepth) {
+  for (const char *json :
+       {R"({"model":{"type":"BPE","vocab":{"a":0},"merges":[]},"model":{"type":"BPE","vocab":{"a":0},"merges":[]},"decoder":{"type":"ByteLevel"}})",
+        R"({"model":{"type":"BPE","vocab":{"a":0},"vocab":{"b":0},"merges":[]},"decoder":{"type":"ByteLevel"}})",
+        R"({"model":{"type":"BPE","vocab":{"a":0,"\u0061":0},"merges":[]},"decoder":{"type":"ByteLevel"}})",
+        R"({"model":{"type":"BPE","vocab":{"a":0},"merges":[]},"decoder":{"type":"ByteLevel","type":"ByteLevel"}})",
+        R"({"model":{"type":"BPE","vocab":{"a":0},"merges":[]},"decoder":{"type":"ByteLevel"},"added_tokens":[{"id":1,"id":2,"content":"x"}]})",
+        R"({"model":{"type":"BPE","vocab":{"a":0},"merges":[]},"decoder":{"type":"ByteLevel"},"unknown":{"x":1,"x":1}})"}) {
+    Result<Tokenizer> t = Tokenizer::fromJson(json, "tokenizer.json");
+    ASSERT_FALSE(t.ok()) << json;
+    EXPECT_NE(t.error().message.find("duplicate member"), std::string::npos) << t.error().render();
+  }
+}
+
+/// A short file with the largest ids takes no memory in proportion to them.
+TEST(Tokenizer, GapsInTheIdsCostNothing) {
+  rusage before{}, after{};
+  getrusage(RUSAGE_SELF, &before);
+  Result<Tokenizer> t = Tokenizer::fromJson(
+      R"({"model":{"type":"BPE","vocab":{"a":16777215,"b":3},"merges":[]},"decoder":{"type":"ByteLevel"}})", "tokenizer.json");
+  getrusage(RUSAGE_SELF, &after);
+  ASSERT_TRUE(t.ok()) << t.error().render();
+  EXPECT_LT(after.ru_maxrss - before.ru_maxrss, 16 * 1024) << "KiB";
+  EXPECT_EQ(t->size(), 16777216);
+  EXPECT_EQ(t->tokenBytes(16777215), "a");
+  EXPECT_EQ(t->tokenBytes(3), "b");
+  EXPECT_EQ(t->tokenBytes(4), "");
+  EXPECT_EQ(*t->encode("ab"), (std::vector<int32_t>{16777215, 3}));
+}
+
+TEST(Tokenizer, ManyAddedTokensLoadInReasonableTime) {
+  std::string json = R"({"model":{"type":"BPE","vocab":{"a":0},"merges":[]},"decoder":{"type":"ByteLevel"},"added_tokens":[)";
+  for (int i = 0; i < 100000; ++i)
+    json += (i ? "," : "") + std::string(R"({"id":)") + std::to_string(i + 1) + R"(,"content":"<)" + std::to_string(i) + ">\"}";
+  Result<Tokenizer> t = Tokenizer::fromJson(json + "]}", "tokenizer.json"); // sorting at each token took hours
+  ASSERT_TRUE(t.ok()) << t.error().render();
+  EXPECT_EQ(*t->encode("<99999>a<7>"), (std::vector<int32_t>{100000, 0, 8}));
+}
+
+/// An entry outside the byte-level alphabet is no token of any text, even when it looks like one byte.
+TEST(Tokenizer, OnlyByteLevelSpellingsStandForBytes) {
+  for (const char *vocab : {R"("Ġ":0," ":1,"a":2)", R"(" ":1,"Ġ":0,"a":2)"}) {
+    Result<Tokenizer> t = Tokenizer::fromJson(
+        std::string(R"({"model":{"type":"BPE","vocab":{)") + vocab + R"(},"merges":[]},"decoder":{"type":"ByteLevel"}})", "tokenizer.json");
+    ASSERT_TRUE(t.ok()) << t.error().render();
+    EXPECT_EQ(*t->encode("a a"), (std::vector<int32_t>{2, 0, 2}));
+    EXPECT_EQ(*t->find(" "), 1);
+    EXPECT_EQ(*t->find("Ġ"), 0);
+  }
+}
 
 } // namespace
