@@ -44,23 +44,6 @@ int openRetry(const char *path, int flags, mode_t mode = 0) {
   return fd;
 }
 
-/// Opens a regular file for reading and tells its size.
-Result<std::pair<int, uint64_t>> openRegular(const std::filesystem::path &path) {
-  const auto cannot = [&](const std::string &why) {
-    return Status(makeError(ErrorKind::BadFile, "NB0901", path.string() + ": cannot open: " + why));
-  };
-  // Without O_NONBLOCK a FIFO would block here before it can be refused.
-  const int fd = openRetry(path.c_str(), O_RDONLY | O_NONBLOCK);
-  if (fd < 0)
-    return cannot(systemReason(errno));
-  struct stat info;
-  if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
-    close(fd);
-    return cannot("not a regular file");
-  }
-  return std::make_pair(fd, uint64_t(info.st_size));
-}
-
 std::filesystem::path folderOf(const std::filesystem::path &target) {
   const std::filesystem::path folder = target.parent_path();
   return folder.empty() ? std::filesystem::path(".") : folder;
@@ -102,14 +85,65 @@ std::string descriptorPath(int fd) { return "/proc/self/fd/" + std::to_string(fd
 
 } // namespace
 
+Result<OpenedFile> OpenedFile::open(const std::filesystem::path &path, bool followLink) {
+  const auto cannot = [&](const std::string &why) {
+    return Status(makeError(ErrorKind::BadFile, "NB0901", path.string() + ": cannot open: " + why));
+  };
+  // Without O_NONBLOCK a FIFO would block here before it can be refused.
+  OpenedFile file;
+  file.fd_ = openRetry(path.c_str(), O_RDONLY | O_NONBLOCK | (followLink ? 0 : O_NOFOLLOW));
+  if (file.fd_ < 0)
+    return cannot(systemReason(errno));
+  struct stat info;
+  if (fstat(file.fd_, &info) != 0 || !S_ISREG(info.st_mode))
+    return cannot("not a regular file");
+  file.size_ = uint64_t(info.st_size);
+  return file;
+}
+
+OpenedFile::OpenedFile(OpenedFile &&other) noexcept
+    : fd_(std::exchange(other.fd_, -1)), size_(std::exchange(other.size_, 0)) {}
+
+OpenedFile &OpenedFile::operator=(OpenedFile &&other) noexcept {
+  std::swap(fd_, other.fd_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+void OpenedFile::close() {
+  if (fd_ >= 0)
+    ::close(fd_);
+  fd_ = -1;
+}
+
+Status OpenedFile::readAt(uint64_t offset, std::span<std::byte> out,
+                          const std::filesystem::path &path) const {
+  while (!out.empty()) {
+    const ssize_t got = pread(fd_, out.data(), out.size(), off_t(offset));
+    if (got < 0 && errno == EINTR)
+      continue;
+    if (got <= 0)
+      return makeError(ErrorKind::BadFile, "NB0903",
+                       path.string() + ": cannot read " + std::to_string(out.size()) +
+                           " bytes at offset " + std::to_string(offset) + ": " +
+                           (got < 0 ? systemReason(errno) : "the file has become shorter"));
+    offset += uint64_t(got);
+    out = out.subspan(size_t(got));
+  }
+  return {};
+}
+
 Result<MappedFile> MappedFile::open(const std::filesystem::path &path) {
-  NINFER_ASSIGN_OR_RETURN(auto opened, openRegular(path));
-  Descriptor file{opened.first};
+  NINFER_ASSIGN_OR_RETURN(const OpenedFile file, OpenedFile::open(path));
+  return map(file, path);
+}
+
+Result<MappedFile> MappedFile::map(const OpenedFile &file, const std::filesystem::path &path) {
   MappedFile mapped;
-  mapped.size_ = opened.second;
+  mapped.size_ = file.size();
   if (mapped.size_ == 0)
     return mapped;
-  void *address = mmap(nullptr, mapped.size_, PROT_READ, MAP_SHARED, file.fd, 0);
+  void *address = mmap(nullptr, mapped.size_, PROT_READ, MAP_SHARED, file.descriptor(), 0);
   if (address == MAP_FAILED)
     return makeError(errno == ENOMEM ? ErrorKind::OutOfMemory : ErrorKind::BadFile, "NB0902",
                      path.string() + ": cannot map " + std::to_string(mapped.size_) +
@@ -148,16 +182,15 @@ void MappedFile::release() const {
 }
 
 Result<std::string> readFile(const std::filesystem::path &path, uint64_t maxBytes) {
-  NINFER_ASSIGN_OR_RETURN(auto opened, openRegular(path));
-  Descriptor file{opened.first};
-  if (opened.second > maxBytes)
+  NINFER_ASSIGN_OR_RETURN(const OpenedFile file, OpenedFile::open(path));
+  if (file.size() > maxBytes)
     return makeError(ErrorKind::BadFile, "NB0903",
-                     path.string() + ": file has " + std::to_string(opened.second) +
+                     path.string() + ": file has " + std::to_string(file.size()) +
                          " bytes, expected at most " + std::to_string(maxBytes));
-  std::string content(opened.second, '\0');
+  std::string content(file.size(), '\0');
   size_t done = 0;
   while (done < content.size()) {
-    const ssize_t got = read(file.fd, content.data() + done, content.size() - done);
+    const ssize_t got = read(file.descriptor(), content.data() + done, content.size() - done);
     if (got < 0 && errno == EINTR)
       continue;
     if (got < 0)

@@ -12,6 +12,31 @@
 
 namespace ninfer {
 
+/// A regular file opened for reading, and its length when it was opened.
+class OpenedFile {
+public:
+  /// BadFile NB0901: cannot open, or not a regular file. `followLink` = false refuses a path whose
+  /// last component is a symbolic link.
+  static Result<OpenedFile> open(const std::filesystem::path &path, bool followLink = true);
+
+  OpenedFile() = default;
+  OpenedFile(OpenedFile &&other) noexcept;
+  OpenedFile &operator=(OpenedFile &&other) noexcept;
+  ~OpenedFile() { close(); }
+
+  bool isOpen() const { return fd_ >= 0; }
+  int descriptor() const { return fd_; }
+  uint64_t size() const { return size_; }
+  void close();
+  /// Fills `out` from file offset `offset`. BadFile NB0903: the system's reason, or the file ends
+  /// before (`path` is for the message).
+  Status readAt(uint64_t offset, std::span<std::byte> out, const std::filesystem::path &path) const;
+
+private:
+  int fd_ = -1;
+  uint64_t size_ = 0;
+};
+
 /// A regular file mapped read-only. Pages are read on first access; nothing is copied. The file
 /// must not be truncated by others while it is mapped (the system answers access beyond the new end
 /// with SIGBUS).
@@ -19,6 +44,8 @@ class MappedFile {
 public:
   /// Fails with BadFile (NB0901 cannot open or not a regular file, NB0902 cannot map).
   static Result<MappedFile> open(const std::filesystem::path &path);
+  /// The whole of an opened file, which may be closed afterwards (NB0902; `path` is for messages).
+  static Result<MappedFile> map(const OpenedFile &file, const std::filesystem::path &path);
 
   MappedFile() = default;
   MappedFile(MappedFile &&other) noexcept;

@@ -1,8 +1,8 @@
 // Gates of a framing 3 directory, in the order of docs/container.md, section "Gates".
 #include "artifact/container/Directory.h"
+#include "artifact/container/DirectoryFields.h"
+#include "artifact/container/Names.h"
 #include "artifact/container/Reader.h"
-#include "support/Checked.h"
-#include "support/Json.h"
 
 #include <set>
 #include <unordered_map>
@@ -18,12 +18,9 @@ const ObjectEntry *Directory::findObject(const std::string &id) const {
 
 namespace {
 
-constexpr const char *kRule = "NB0105";
-constexpr size_t kMaxRank = 16;
-
-class Parser {
+class Parser : DirectoryFields {
 public:
-  explicit Parser(std::string fileName) : file_(std::move(fileName)) {}
+  using DirectoryFields::DirectoryFields;
 
   Result<Directory> run(const Json &root) {
     directory_.framing = 3;
@@ -38,21 +35,13 @@ public:
     NINFER_RETURN_IF_ERROR(parseFree(root, "provenance", directory_.provenance));
     if (directory_.metadata.contains("name"))
       NINFER_RETURN_IF_ERROR(
-          jsonIdentifier(directory_.metadata["name"], at("metadata.name"), kRule).takeStatus());
+          identifier(directory_.metadata["name"], "metadata.name").takeStatus());
     return std::move(directory_);
   }
 
 private:
-  std::string at(const std::string &what) const { return file_ + ": " + what; }
-
-  Status fail(const std::string &what, const std::string &why) const {
-    return makeError(ErrorKind::BadFile, kRule, at(what) + ": " + why);
-  }
-
   Status parseFiles(const Json &files) {
-    if (!files.is_array() || files.empty())
-      return fail("files", "expected nonempty array, got " +
-                               (files.is_array() ? "an empty one" : jsonExcerpt(files)));
+    NINFER_RETURN_IF_ERROR(nonemptyArray(files, "files", kMaxFiles));
     std::set<std::string> names;
     uint64_t total = 0;
     for (size_t i = 0; i < files.size(); ++i) {
@@ -63,8 +52,11 @@ private:
         if (!files[i]["path"].is_null())
           return fail(what + ".path", "expected null, got " + jsonExcerpt(files[i]["path"]));
       } else {
-        NINFER_ASSIGN_OR_RETURN(std::string name,
-                                jsonIdentifier(files[i]["path"], at(what + ".path"), kRule));
+        NINFER_ASSIGN_OR_RETURN(std::string name, identifier(files[i]["path"], what + ".path"));
+        if (name.size() > kMaxFileNameBytes)
+          return fail(what + ".path", "a file name of " + std::to_string(name.size()) +
+                                          " bytes, at most " + std::to_string(kMaxFileNameBytes) +
+                                          " are allowed");
         if (name == "." || name == ".." || name.find_first_of("/\\") != std::string::npos)
           return fail(what + ".path",
                       "expected a plain file name beside the entry, got '" + name + "'");
@@ -87,23 +79,6 @@ private:
     return {};
   }
 
-  Status parseShape(const Json &shape, const std::string &what, ObjectEntry &object) {
-    if (!shape.is_array() || shape.size() > kMaxRank)
-      return fail(what, "expected an array of 0 to 16 dimensions, got " +
-                            (shape.is_array() ? std::to_string(shape.size()) : jsonExcerpt(shape)));
-    for (size_t i = 0; i < shape.size(); ++i) {
-      NINFER_ASSIGN_OR_RETURN(
-          uint64_t dim,
-          jsonUnsigned(shape[i], 1, UINT64_MAX, at(what + "[" + std::to_string(i) + "]"), kRule));
-      object.shape.push_back(dim);
-    }
-    const auto elements = checkedProduct(object.shape);
-    if (!elements)
-      return fail(what, "product of the dimensions exceeds 2^64-1");
-    elements_.back() = *elements;
-    return {};
-  }
-
   Status parseObject(const Json &json, size_t index) {
     const std::string place = "objects[" + std::to_string(index) + "]";
     if (!json.is_object())
@@ -112,61 +87,36 @@ private:
     const std::string named = json.contains("id") && json["id"].is_string()
                                   ? "object '" + json["id"].get<std::string>() + "'"
                                   : place;
-    if (!json.contains("kind"))
-      return fail(named, "missing member 'kind'");
-    const Json &kind = json["kind"];
-    object.isTensor = kind == "tensor";
-    if (!object.isTensor && kind != "resource")
-      return fail(named + ".kind", "expected \"tensor\" or \"resource\", got " + jsonExcerpt(kind));
+    NINFER_ASSIGN_OR_RETURN(object.isTensor, isTensor(json, named));
     NINFER_RETURN_IF_ERROR(
         object.isTensor
             ? jsonMembers(json, {"id", "kind", "shape", "format", "layout", "offset", "bytes"}, {},
                           at(named), kRule)
             : jsonMembers(json, {"id", "kind", "encoding", "offset", "bytes"}, {}, at(named),
                           kRule));
-    NINFER_ASSIGN_OR_RETURN(object.id, jsonIdentifier(json["id"], at(place + ".id"), kRule));
+    NINFER_ASSIGN_OR_RETURN(object.id, identifier(json["id"], place + ".id"));
     elements_.push_back(0);
     if (object.isTensor) {
-      NINFER_RETURN_IF_ERROR(parseShape(json["shape"], named + ".shape", object));
-      NINFER_ASSIGN_OR_RETURN(object.formatName,
-                              jsonIdentifier(json["format"], at(named + ".format"), kRule));
-      NINFER_ASSIGN_OR_RETURN(object.layoutName,
-                              jsonIdentifier(json["layout"], at(named + ".layout"), kRule));
-      object.format = formatFromV3(object.formatName);
-      object.layout = layoutFromV3(object.layoutName);
+      NINFER_ASSIGN_OR_RETURN(object.shape, shape(json["shape"], named + ".shape"));
+      elements_.back() = *checkedProduct(object.shape);
+      NINFER_ASSIGN_OR_RETURN(object.formatName, identifier(json["format"], named + ".format"));
+      NINFER_ASSIGN_OR_RETURN(object.layoutName, identifier(json["layout"], named + ".layout"));
+      object.format = formatOfName(3, object.formatName);
+      object.layout = layoutOfName(3, object.layoutName);
     } else {
-      NINFER_ASSIGN_OR_RETURN(object.encoding,
-                              jsonIdentifier(json["encoding"], at(named + ".encoding"), kRule));
+      NINFER_ASSIGN_OR_RETURN(object.encoding, identifier(json["encoding"], named + ".encoding"));
     }
-    NINFER_ASSIGN_OR_RETURN(
-        object.offset, jsonUnsigned(json["offset"], 0, UINT64_MAX, at(named + ".offset"), kRule));
-    NINFER_ASSIGN_OR_RETURN(
-        object.bytes, jsonUnsigned(json["bytes"], 1, UINT64_MAX, at(named + ".bytes"), kRule));
+    NINFER_RETURN_IF_ERROR(extent(json, named, object));
 
     if (!ids_.emplace(object.id, uint32_t(index)).second)
       return fail(place, "duplicate object id '" + object.id + "'");
-    const auto end = checkedAdd(object.offset, object.bytes);
-    if (!end)
-      return fail(named, "offset + bytes exceeds 2^64-1");
-    if (object.offset < cursor_)
-      return fail(named, "offset " + std::to_string(object.offset) +
-                             " lies before the end of the previous object, " +
-                             std::to_string(cursor_) +
-                             " (objects must be in payload order without overlap)");
-    if (*end > payloadBytes_)
-      return fail(named, "ends at payload byte " + std::to_string(*end) + ", but the files hold " +
-                             std::to_string(payloadBytes_));
-    cursor_ = *end;
+    NINFER_RETURN_IF_ERROR(range(object, named, payloadBytes_, cursor_));
     directory_.objects.push_back(std::move(object));
     return {};
   }
 
   Status parseObjects(const Json &objects) {
-    if (!objects.is_array() || objects.empty())
-      return fail("objects", "expected nonempty array, got " +
-                                 (objects.is_array() ? "an empty one" : jsonExcerpt(objects)));
-    if (objects.size() > UINT32_MAX)
-      return fail("objects", "more than 2^32-1 objects");
+    NINFER_RETURN_IF_ERROR(nonemptyArray(objects, "objects", kMaxObjects));
     for (size_t i = 0; i < objects.size(); ++i)
       NINFER_RETURN_IF_ERROR(parseObject(objects[i], i));
     return {};
@@ -198,7 +148,7 @@ private:
       return fail("components", "missing member 'text'");
     for (auto it = components.begin(); it != components.end(); ++it) {
       NINFER_RETURN_IF_ERROR(
-          jsonIdentifier(Json(it.key()), at("components: name"), kRule).takeStatus());
+          identifier(Json(it.key()), "components: name").takeStatus());
       const std::string what = "components." + it.key();
       NINFER_RETURN_IF_ERROR(jsonMembers(it.value(), {"config"},
                                          {"target", "resources", "proposal"}, at(what), kRule));
@@ -208,7 +158,7 @@ private:
         return fail(what + ".config", "expected object, got " + jsonExcerpt(component.config));
       if (it.value().contains("target")) {
         NINFER_ASSIGN_OR_RETURN(component.target,
-                                jsonIdentifier(it.value()["target"], at(what + ".target"), kRule));
+                                identifier(it.value()["target"], what + ".target"));
         if (!components.contains(*component.target))
           return fail(what + ".target", "no component '" + *component.target + "'");
       }
@@ -219,8 +169,8 @@ private:
         for (auto role = resources.begin(); role != resources.end(); ++role) {
           const std::string roleAt = what + ".resources['" + role.key() + "']";
           NINFER_RETURN_IF_ERROR(
-              jsonIdentifier(Json(role.key()), at(what + ".resources: role"), kRule).takeStatus());
-          NINFER_ASSIGN_OR_RETURN(std::string id, jsonIdentifier(role.value(), at(roleAt), kRule));
+              identifier(Json(role.key()), what + ".resources: role").takeStatus());
+          NINFER_ASSIGN_OR_RETURN(std::string id, identifier(role.value(), roleAt));
           const auto found = ids_.find(id);
           if (found == ids_.end() || directory_.objects[found->second].isTensor)
             return fail(roleAt, "'" + id + "' is not a resource object");
@@ -239,7 +189,7 @@ private:
   }
 
   Result<uint32_t> tensorIndex(const Json &json, const std::string &what) {
-    NINFER_ASSIGN_OR_RETURN(std::string id, jsonIdentifier(json, at(what), kRule));
+    NINFER_ASSIGN_OR_RETURN(std::string id, identifier(json, what));
     const auto found = ids_.find(id);
     if (found == ids_.end() || !directory_.objects[found->second].isTensor)
       return fail(what, "'" + id + "' is not a tensor object");
@@ -298,7 +248,7 @@ private:
       return fail("bindings", "expected object, got " + jsonExcerpt(bindings));
     for (auto it = bindings.begin(); it != bindings.end(); ++it) {
       NINFER_RETURN_IF_ERROR(
-          jsonIdentifier(Json(it.key()), at("bindings: parameter name"), kRule).takeStatus());
+          identifier(Json(it.key()), "bindings: parameter name").takeStatus());
       NINFER_ASSIGN_OR_RETURN(Binding binding,
                               parseBinding(it.value(), "binding '" + it.key() + "'"));
       directory_.bindings.emplace(it.key(), std::move(binding));
@@ -316,9 +266,9 @@ private:
                                          {"activation_policy", "auxiliaries"}, at(what), kRule));
       Use use;
       NINFER_ASSIGN_OR_RETURN(use.parameter,
-                              jsonIdentifier(uses[i]["parameter"], at(what + ".parameter"), kRule));
+                              identifier(uses[i]["parameter"], what + ".parameter"));
       NINFER_ASSIGN_OR_RETURN(use.input,
-                              jsonIdentifier(uses[i]["input"], at(what + ".input"), kRule));
+                              identifier(uses[i]["input"], what + ".input"));
       what = "use '" + use.parameter + "' @ '" + use.input + "'";
       if (!directory_.bindings.count(use.parameter))
         return fail(what, "no binding of this parameter");
@@ -327,7 +277,7 @@ private:
       if (uses[i].contains("activation_policy")) {
         NINFER_ASSIGN_OR_RETURN(
             std::string name,
-            jsonIdentifier(uses[i]["activation_policy"], at(what + ".activation_policy"), kRule));
+            identifier(uses[i]["activation_policy"], what + ".activation_policy"));
         use.policy = activationPolicyFromName(name);
         if (!use.policy)
           return fail(what + ".activation_policy",
@@ -339,7 +289,7 @@ private:
           return fail(what + ".auxiliaries", "expected object, got " + jsonExcerpt(auxiliaries));
         for (auto it = auxiliaries.begin(); it != auxiliaries.end(); ++it) {
           NINFER_RETURN_IF_ERROR(
-              jsonIdentifier(Json(it.key()), at(what + ".auxiliaries: role"), kRule).takeStatus());
+              identifier(Json(it.key()), what + ".auxiliaries: role").takeStatus());
           NINFER_ASSIGN_OR_RETURN(
               Binding binding, parseBinding(it.value(), what + ", auxiliary '" + it.key() + "'"));
           use.auxiliaries.emplace(it.key(), std::move(binding));
@@ -360,7 +310,6 @@ private:
     return {};
   }
 
-  std::string file_;
   Directory directory_;
   std::unordered_map<std::string, uint32_t> ids_;
   std::vector<uint64_t> elements_; ///< per object; 0 for resources

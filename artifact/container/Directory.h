@@ -1,6 +1,6 @@
 // The directory of a .ninfer artifact after the structural gates: what is stored, where, and which
-// logical parameter each stored range serves. Framing-independent. Source: docs/container.md,
-// section 4.
+// logical parameter each stored range serves. Framings 1 and 2 know objects only. Source:
+// docs/container.md.
 #ifndef NINFER_ARTIFACT_CONTAINER_DIRECTORY_H
 #define NINFER_ARTIFACT_CONTAINER_DIRECTORY_H
 
@@ -16,7 +16,8 @@
 
 namespace ninfer {
 
-/// One stored object. `offset` counts bytes from the start of the logical payload.
+/// One stored object. Names are as the file spells them: framings 1 and 2 use the canonical
+/// spellings ("Q4G64_F16S", "raw-bytes-v1"), framing 3 its own. `offset` counts bytes from the start of the logical payload.
 struct ObjectEntry {
   std::string id;
   bool isTensor = true;
@@ -65,9 +66,18 @@ struct FileEntry {
   uint64_t payloadBytes = 0;
 };
 
+/// What framings 1 and 2 say about the model instead of components. Framing 1 has no weights id.
+struct Identity {
+  std::string modelId;
+  std::string weightsId;
+};
+
 struct Directory {
   int framing = 3;
-  std::array<uint8_t, 16> artifactId{};
+  std::array<uint8_t, 16> artifactId{}; ///< framing 3; zero in 1 and 2
+  std::optional<Identity> identity;     ///< framings 1 and 2
+  /// Framings 1 and 2: one entry that holds the rest of the file. Components, bindings and uses are
+  /// then empty.
   std::vector<FileEntry> files;
   std::vector<ObjectEntry> objects;
   std::map<std::string, Component> components;

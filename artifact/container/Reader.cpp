@@ -1,5 +1,8 @@
 #include "artifact/container/Reader.h"
 
+#include "artifact/container/Limits.h"
+#include "artifact/container/Names.h"
+#include "artifact/container/PayloadMap.h"
 #include "support/Bytes.h"
 #include "support/Checked.h"
 
@@ -10,97 +13,119 @@ namespace ninfer {
 
 namespace {
 
-constexpr uint64_t kHeaderBytes = 32;
 constexpr uint64_t kPage = 4096;
-constexpr std::string_view kEntryMagic("NINFER\0\x03", 8);
+constexpr std::string_view kEntryMagic("NINFER\0", 7); ///< the framing follows
 constexpr std::string_view kPartMagic("NINPRT\0\x03", 8);
 
 /// Framing of the file by its first eight bytes.
-Status checkMagic(std::string_view magic, const std::string &file) {
-  if (magic == kEntryMagic)
-    return {};
+Result<int> framingOf(std::string_view magic, const std::string &file) {
   if (magic == kPartMagic) {
     Status status = makeError(ErrorKind::BadFile, "NB0101",
                               file + ": a part of a .ninfer artifact, not its entry file");
     return std::move(status.help("name the entry file; it lies beside the part"));
   }
-  if (magic.substr(0, 7) == std::string_view("NINFER\0", 7)) {
-    const int framing = static_cast<unsigned char>(magic[7]);
+  if (magic.substr(0, 7) != kEntryMagic)
+    return makeError(ErrorKind::BadFile, "NB0101", file + ": not a .ninfer file (wrong magic)");
+  const int framing = static_cast<unsigned char>(magic[7]);
+  if (framing < 1 || framing > 3) {
     Status status = makeError(ErrorKind::Unsupported, "NB0102",
                               file + ": .ninfer framing " + std::to_string(framing) +
-                                  " is not supported, expected framing 3");
-    if (framing == 1 || framing == 2)
-      status.note("the file is recognised by its magic, but its directory has another schema")
-          .help("convert the source checkpoint again with ninfer-convert, which writes framing 3");
-    else
+                                  " is not supported, expected framing 1, 2 or 3");
+    if (framing > 3)
       status.help("the file was written for a newer version of the format");
     return status;
   }
-  return makeError(ErrorKind::BadFile, "NB0101", file + ": not a .ninfer file (wrong magic)");
+  return framing;
 }
 
 } // namespace
 
+Artifact::Artifact() = default;
+Artifact::Artifact(Artifact &&) noexcept = default;
+Artifact &Artifact::operator=(Artifact &&) noexcept = default;
+Artifact::~Artifact() = default;
+
 Result<Artifact> Artifact::open(const std::filesystem::path &path,
-                                const std::filesystem::path &shownPath) {
+                                const std::filesystem::path &shownPath,
+                                std::vector<std::filesystem::path> partPaths) {
   Artifact artifact;
   artifact.path_ = shownPath.empty() ? path : shownPath;
   const std::string file = artifact.path_.string();
-  Result<MappedFile> mapped = MappedFile::open(path);
-  if (!mapped.ok())
-    return mapped.takeStatus();
-  artifact.file_ = mapped.take();
-  const std::string_view content = asText(artifact.file_.bytes());
+  NINFER_ASSIGN_OR_RETURN(artifact.map_, PayloadMap::open(path, artifact.path_));
+  const std::string_view content = asText(artifact.map_->entry());
 
-  if (content.size() >= 8)
-    NINFER_RETURN_IF_ERROR(checkMagic(content.substr(0, 8), file));
+  if (content.size() < 8)
+    return makeError(ErrorKind::BadFile, "NB0101",
+                     file + ": not a .ninfer file (" + std::to_string(content.size()) + " bytes)");
+  NINFER_ASSIGN_OR_RETURN(const int framing, framingOf(content.substr(0, 8), file));
   const auto fail = [&](const std::string &why) {
     return makeError(ErrorKind::BadFile, "NB0103", file + ": " + why);
   };
-  if (content.size() < kHeaderBytes)
-    return content.size() < 8
-               ? makeError(ErrorKind::BadFile, "NB0101",
-                           file + ": not a .ninfer file (" + std::to_string(content.size()) +
-                               " bytes)")
-               : fail("file ends inside the header, expected at least 32 bytes, got " +
-                      std::to_string(content.size()));
+  const uint64_t headerBytes = framing == 3 ? 32 : 16;
+  if (content.size() < headerBytes)
+    return fail("file ends inside the header, expected at least " + std::to_string(headerBytes) +
+                " bytes, got " + std::to_string(content.size()));
   const uint64_t jsonBytes = loadLe64(content.data() + 8);
-  if (jsonBytes == 0 || jsonBytes > content.size() - kHeaderBytes)
+  if (jsonBytes == 0 || jsonBytes > content.size() - headerBytes)
     return fail("directory length " + std::to_string(jsonBytes) + " is outside 1.." +
-                std::to_string(content.size() - kHeaderBytes) + ", what the file can hold");
-  std::string_view text = content.substr(kHeaderBytes, jsonBytes);
-  NINFER_ASSIGN_OR_RETURN(artifact.directory_,
-                          parseDirectory(text, artifact.path_.filename().string()));
+                std::to_string(content.size() - headerBytes) + ", what the file can hold");
+  if (jsonBytes > kMaxDirectoryBytes)
+    return fail("directory length " + std::to_string(jsonBytes) + " exceeds the limit of " +
+                std::to_string(kMaxDirectoryBytes) + " bytes");
+  const uint64_t payloadOffset = *checkedAlignUp(headerBytes + jsonBytes, kPage);
+  if (content.size() < payloadOffset)
+    return fail("file has " + std::to_string(content.size()) +
+                " bytes and ends before its payload, which starts at " +
+                std::to_string(payloadOffset));
+  artifact.payloadOffset_ = payloadOffset;
+  const std::string name = artifact.path_.filename().string();
+  std::string_view text = content.substr(headerBytes, jsonBytes);
+  if (framing == 3) {
+    NINFER_ASSIGN_OR_RETURN(artifact.directory_, parseDirectory(text, name));
+    std::memcpy(artifact.directory_.artifactId.data(), content.data() + 16, 16);
+  } else {
+    NINFER_ASSIGN_OR_RETURN(
+        artifact.directory_,
+        parseIdentityDirectory(text, framing, content.size() - payloadOffset, name));
+  }
   text.remove_suffix(text.size() - 1 - std::min(text.find_last_not_of(" \t\r\n"), text.size() - 1));
   artifact.directoryText_ = text;
-  std::memcpy(artifact.directory_.artifactId.data(), content.data() + 16, 16);
 
-  if (artifact.directory_.files.size() > 1) {
-    Status status =
-        makeError(ErrorKind::Unsupported, "NB0102",
-                  file + ": the artifact has " + std::to_string(artifact.directory_.files.size()) +
-                      " files; only one-file artifacts are supported");
-    return std::move(status.help("write it again as one file (ninfer-convert does)"));
-  }
-  const auto payloadOffset = checkedAlignUp(kHeaderBytes + jsonBytes, kPage);
-  const auto end = payloadOffset
-                       ? checkedAdd(*payloadOffset, artifact.directory_.files[0].payloadBytes)
-                       : std::nullopt;
+  const std::vector<FileEntry> &files = artifact.directory_.files;
+  const auto end = checkedAdd(payloadOffset, files[0].payloadBytes);
   if (!end || *end != content.size())
     return fail("file has " + std::to_string(content.size()) + " bytes, expected " +
                 (end ? std::to_string(*end) : "more than 2^64-1") + " (payload offset " +
-                (payloadOffset ? std::to_string(*payloadOffset) : "overflow") +
-                " + payload_bytes " + std::to_string(artifact.directory_.files[0].payloadBytes) +
-                ")");
-  artifact.payloadOffset_ = *payloadOffset;
-  artifact.payload_ = artifact.file_.bytes().subspan(*payloadOffset);
+                std::to_string(payloadOffset) + " + payload_bytes " +
+                std::to_string(files[0].payloadBytes) + ")");
+  for (const FileEntry &entry : files) // the total was checked by the directory gates
+    artifact.payloadBytes_ += entry.payloadBytes;
+  NINFER_RETURN_IF_ERROR(
+      artifact.map_->setPayload(artifact.directory_, payloadOffset, std::move(partPaths)));
   return artifact;
 }
 
 Result<std::span<const std::byte>> Artifact::object(size_t index) const {
   NINFER_RETURN_IF_ERROR(checkObject(directory_, index, path_.string()));
-  return payload_.subspan(directory_.objects[index].offset, directory_.objects[index].bytes);
+  return map_->range(directory_.objects[index].offset, directory_.objects[index].bytes);
 }
+
+Result<std::span<const std::byte>> Artifact::range(uint64_t offset, uint64_t bytes) const {
+  if (offset > payloadBytes_ || bytes > payloadBytes_ - offset)
+    return makeError(ErrorKind::BadFile, "NB0105",
+                     path_.string() + ": " + std::to_string(bytes) + " bytes at payload offset " +
+                         std::to_string(offset) + " lie outside the payload of " +
+                         std::to_string(payloadBytes_) + " bytes");
+  return map_->range(offset, bytes);
+}
+
+Result<std::span<const std::byte>> Artifact::payload() const {
+  return map_->range(0, payloadBytes_);
+}
+
+uint64_t Artifact::copiedBytes() const { return map_->copiedBytes(); }
+void Artifact::advise(MappedFile::Access access) const { map_->advise(access); }
+void Artifact::release() const { map_->release(); }
 
 Result<EncodedGeometry> Artifact::geometry(size_t index) const {
   NINFER_RETURN_IF_ERROR(checkObject(directory_, index, path_.string()));
@@ -118,26 +143,23 @@ Status checkObject(const Directory &directory, size_t index, const std::string &
   const ObjectEntry &object = directory.objects[index];
   const std::string what = fileName + ": object '" + object.id + "': ";
   if (!object.isTensor) {
-    if (object.encoding == "raw_bytes_v1")
+    const std::string raw(rawEncodingName(directory.framing));
+    if (object.encoding == raw)
       return {};
     return makeError(ErrorKind::Unsupported, kCode,
-                     what + "unknown encoding '" + object.encoding + "', expected 'raw_bytes_v1'");
+                     what + "unknown encoding '" + object.encoding + "', expected '" + raw + "'");
   }
   if (!object.format) {
     Status status = makeError(ErrorKind::Unsupported, kCode,
                               what + "unknown format '" + object.formatName + "'");
-    std::string names;
-    for (const FormatInfo &info : allFormats())
-      names.append(names.empty() ? "" : ", ").append(info.v3);
-    return std::move(status.help("registered formats: " + names));
+    return std::move(status.help("formats of framing " + std::to_string(directory.framing) + ": " +
+                                 listFormatNames(directory.framing)));
   }
   if (!object.layout) {
     Status status = makeError(ErrorKind::Unsupported, kCode,
                               what + "unknown layout '" + object.layoutName + "'");
-    std::string names;
-    for (const LayoutInfo &info : allLayouts())
-      names.append(names.empty() ? "" : ", ").append(info.v3);
-    return std::move(status.help("registered layouts: " + names));
+    return std::move(status.help("layouts of framing " + std::to_string(directory.framing) + ": " +
+                                 listLayoutNames(directory.framing)));
   }
   Result<EncodedGeometry> geometry = encodedGeometry(*object.format, *object.layout, object.shape);
   if (!geometry.ok()) {

@@ -317,7 +317,8 @@ Result<WriteReport> ArtifactWriter::finish() {
     }
     constexpr size_t kWindow = size_t(32) << 20;
     Sha256 hash;
-    for (std::span<const std::byte> rest = artifact.payload(); !rest.empty();) {
+    NINFER_ASSIGN_OR_RETURN(const std::span<const std::byte> payload, artifact.payload());
+    for (std::span<const std::byte> rest = payload; !rest.empty();) {
       const auto window = rest.first(std::min(kWindow, rest.size()));
       hash.update(window);
       rest = rest.subspan(window.size());

@@ -146,7 +146,7 @@ Status Engine::openWeights(const EngineOptions &options) {
 
   const auto actual = storageSignature(directory());
   const auto *expected = binding.storage_signature()->data();
-  const bool sameSize = payload().size() == binding.payload_bytes();
+  const bool sameSize = artifact_->payloadBytes() == binding.payload_bytes();
   if (std::memcmp(actual.data(), expected, actual.size()) != 0 || !sameSize) {
     const auto quoted = [](const std::string &text) { return text.empty() ? std::string("unnamed") : "'" + text + "'"; };
     std::string actualName;
@@ -158,10 +158,15 @@ Status Engine::openWeights(const EngineOptions &options) {
             quoted(stored) + " (" + quoted(binding.public_name() ? binding.public_name()->str() : "") + ", storage " +
             toHex({expected, 6}) + ", " + std::to_string(binding.payload_bytes()) + " bytes), this artifact: " +
             quoted(weightsPath_.filename().string()) + " (" + quoted(actualName) + ", storage " +
-            toHex({actual.data(), 6}) + ", " + std::to_string(payload().size()) + " bytes)");
+            toHex({actual.data(), 6}) + ", " + std::to_string(artifact_->payloadBytes()) + " bytes)");
     status.help("build a plan for this artifact, or give the right artifact with --weights");
     return status;
   }
+  NINFER_ASSIGN_OR_RETURN(payload_, artifact_->payload());
+  if (artifact_->copiedBytes() > 0)
+    log(LogLevel::Warning, weightsPath_.string() + ": " + std::to_string(artifact_->copiedBytes()) +
+                               " bytes of the weights were copied into memory: a part of the artifact does not "
+                               "start at a page of the payload");
   preload(options.preload);
   return {};
 }

@@ -72,7 +72,8 @@ public:
   const plan::Phase *phase(plan::PhaseKind kind) const { return PlanView::findPhase(*target_, kind); }
   const std::vector<EngineKernel> &kernels() const { return kernels_; }
   std::span<const std::byte> blob(uint32_t index) const { return view_->blob(index); }
-  std::span<const std::byte> payload() const { return artifact_->payload(); }
+  /// The whole payload in one range, all parts of the artifact together.
+  std::span<const std::byte> payload() const { return payload_; }
   const Directory &directory() const { return artifact_->directory(); }
   /// Bytes of a resource of the text component, or an empty span.
   Result<std::span<const std::byte>> resource(const std::string &role) const;
@@ -114,6 +115,7 @@ private:
   std::optional<PlanView> view_;
   const plan::Target *target_ = nullptr;
   std::optional<Artifact> artifact_;
+  std::span<const std::byte> payload_; ///< of artifact_
   std::map<uint32_t, ElfImage> images_; ///< by blob
   std::vector<EngineKernel> kernels_;   ///< as in target().kernels()
   uint64_t scratchBytes_ = 0;

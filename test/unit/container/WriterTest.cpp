@@ -92,10 +92,10 @@ TEST_F(WriterTest, CopyOfTheGoldenArtifactHasTheSamePayload) {
   ASSERT_TRUE(report.ok()) << report.error().message;
   Result<Artifact> copy = Artifact::open(target_);
   ASSERT_TRUE(copy.ok()) << copy.error().message;
-  EXPECT_EQ(asText(copy->payload()), asText(golden->payload()));
+  EXPECT_EQ(asText(*copy->payload()), asText(*golden->payload()));
   EXPECT_EQ(storageSignatureText(copy->directory()), storageSignatureText(golden->directory()));
   EXPECT_EQ(report->storageSignature, storageSignature(golden->directory()));
-  EXPECT_EQ(report->payloadSha256, sha256(golden->payload()));
+  EXPECT_EQ(report->payloadSha256, sha256(*golden->payload()));
   EXPECT_EQ(report->fileBytes, std::filesystem::file_size(target_));
   EXPECT_EQ(copy->directory().provenance, golden->directory().provenance);
   EXPECT_EQ(copy->directory().components.at("text").config,

@@ -171,7 +171,7 @@ void TinyModel::writeArtifact(const std::filesystem::path &path) {
   signature_.assign(report->storageSignature.begin(), report->storageSignature.end());
   auto opened = Artifact::open(path);
   ASSERT_TRUE(opened.ok());
-  payloadBytes_ = opened->payload().size();
+  payloadBytes_ = opened->payloadBytes();
 }
 
 // --- plan --------------------------------------------------------------------------------------------------
