@@ -10,13 +10,32 @@
 
 namespace ninfer::micro {
 
+// The keys or values of one kv head: at(p) is the row of position p, read() its channels from d on, of which there are n.
 struct Bf16Cache {
-  using Word = uint16_t;
-  NI_INLINE F read(const Word *p, int64_t n) { return n >= kLanes ? loadBf16(p) : loadBf16Part(p, n); }
+  const uint16_t *words;
+  using Row = const uint16_t *;
+  __attribute__((always_inline)) Row at(int64_t p, int64_t dim) const { return words + p * dim; }
+  NI_INLINE F read(Row row, int64_t d, int64_t n) { return n >= kLanes ? loadBf16(row + d) : loadBf16Part(row + d, n); }
 };
 struct F32Cache {
-  using Word = float;
-  NI_INLINE F read(const Word *p, int64_t n) { return loadSome(p, n); }
+  const float *words;
+  using Row = const float *;
+  __attribute__((always_inline)) Row at(int64_t p, int64_t dim) const { return words + p * dim; }
+  NI_INLINE F read(Row row, int64_t d, int64_t n) { return loadSome(row + d, n); }
+};
+struct Int8Cache {
+  const int8_t *codes;
+  const uint16_t *scales;
+  struct Row {
+    const int8_t *codes;
+    const uint16_t *scales;
+  };
+  __attribute__((always_inline)) Row at(int64_t p, int64_t dim) const {
+    return {codes + p * dim, scales + p * (microRoundUp(dim, kMicroKvGroup) / kMicroKvGroup)};
+  }
+  NI_INLINE F read(const Row &row, int64_t d, int64_t n) {
+    return mul(toFloat(loadS8As32(row.codes + d, n)), setF(f16ToFloat(row.scales[d / kMicroKvGroup])));
+  }
 };
 
 inline constexpr int64_t kPositions = 128; ///< positions per block
@@ -24,8 +43,7 @@ inline constexpr float kMasked = -__builtin_inff();
 
 /// Q queries; query i attends positions [0, lengths[i]).
 template <class C, int Q>
-NI_INLINE void attendQueries(const float *const (&q)[Q], const int64_t (&lengths)[Q], const typename C::Word *k,
-                             const typename C::Word *v, int64_t dim, float scale, float *const (&out)[Q],
+NI_INLINE void attendQueries(const float *const (&q)[Q], const int64_t (&lengths)[Q], const C &k, const C &v, int64_t dim, float scale, float *const (&out)[Q],
                              float *scores) {
   int64_t longest = 0;
   float top[Q], total[Q];
@@ -42,10 +60,10 @@ NI_INLINE void attendQueries(const float *const (&q)[Q], const int64_t (&lengths
     // scores[i][p] = q_i . k_p
 #pragma clang loop unroll(disable)
     for (int64_t p = 0; p < count; p += 4) {
-      const typename C::Word *key[4];
+      typename C::Row key[4];
 #pragma unroll
       for (int j = 0; j < 4; ++j)
-        key[j] = k + (p0 + minOf(p + j, count - 1)) * dim;
+        key[j] = k.at(p0 + minOf(p + j, count - 1), dim);
       F acc[Q][4];
 #pragma unroll
       for (int i = 0; i < Q; ++i)
@@ -59,7 +77,7 @@ NI_INLINE void attendQueries(const float *const (&q)[Q], const int64_t (&lengths
           x[i] = loadSome(q[i] + d, dim - d);
 #pragma unroll
         for (int j = 0; j < 4; ++j) {
-          const F y = C::read(key[j] + d, dim - d);
+          const F y = C::read(key[j], d, dim - d);
 #pragma unroll
           for (int i = 0; i < Q; ++i)
             acc[i][j] = fma(x[i], y, acc[i][j]);
@@ -108,11 +126,12 @@ NI_INLINE void attendQueries(const float *const (&q)[Q], const int64_t (&lengths
             acc[i][j] = zeroF();
 #pragma clang loop unroll(disable)
       for (int64_t p = 0; p < count; ++p) {
+        const typename C::Row value = v.at(p0 + p, dim);
         F y[D];
 #pragma unroll
         for (int j = 0; j < D; ++j)
           if (const int64_t d = d0 + j * kLanes; d < dim)
-            y[j] = C::read(v + (p0 + p) * dim + d, dim - d);
+            y[j] = C::read(value, d, dim - d);
           else
             y[j] = zeroF();
 #pragma unroll
@@ -141,8 +160,7 @@ NI_INLINE void attendQueries(const float *const (&q)[Q], const int64_t (&lengths
 
 template <class C, int Q>
 NI_INLINE int64_t attendFrom(int64_t first, int64_t queries, int64_t heads, const float *q, int64_t qStride,
-                             const typename C::Word *k, const typename C::Word *v, int64_t length, int64_t dim,
-                             float scale, float *out, int64_t outStride, float *scores) {
+                             const C &k, const C &v, int64_t length, int64_t dim, float scale, float *out, int64_t outStride, float *scores) {
 #pragma clang loop unroll(disable)
   for (; first + Q <= queries; first += Q) {
     const float *qs[Q];
@@ -161,11 +179,10 @@ NI_INLINE int64_t attendFrom(int64_t first, int64_t queries, int64_t heads, cons
 }
 
 template <class C>
-NI_INLINE void attention(const float *q, int64_t qStride, int64_t rows, int64_t heads, const void *keys,
-                         const void *values, int64_t length, int64_t dim, float scale, float *out, int64_t outStride,
+NI_INLINE void attention(const float *q, int64_t qStride, int64_t rows, int64_t heads, const C &k, const C &v,
+                         int64_t length, int64_t dim, float scale, float *out, int64_t outStride,
                          void *scratch) {
   static_assert(4 * kPositions * 4 <= microAttentionScratchBytes());
-  const auto *k = static_cast<const typename C::Word *>(keys), *v = static_cast<const typename C::Word *>(values);
   float *scores = static_cast<float *>(scratch);
   const int64_t queries = rows * heads;
   int64_t i = 0;

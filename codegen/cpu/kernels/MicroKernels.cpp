@@ -4,6 +4,7 @@
 #include "codegen/cpu/kernels/Attention.h"
 #include "codegen/cpu/kernels/Elementwise.h"
 #include "codegen/cpu/kernels/FloatLinear.h"
+#include "codegen/cpu/kernels/Hybrid.h"
 #include "codegen/cpu/kernels/IntLinear.h"
 
 using namespace ninfer;
@@ -68,8 +69,8 @@ NI_EMBED(ni_embed_q5, IntCodes<5>)
 NI_EMBED(ni_embed_q6, IntCodes<6>)
 NI_EMBED(ni_embed_w8, IntCodes<8>)
 
-NI_EXPORT ni_rope(const float *x, const float *table, int64_t heads, int64_t dim, float *y) {
-  micro::rope(x, table, heads, dim, y);
+NI_EXPORT ni_rope(const float *x, const float *table, int64_t heads, int64_t dim, int64_t pairs, float *y) {
+  micro::rope(x, table, heads, dim, pairs, y);
 }
 
 NI_EXPORT ni_kv_store_bf16(const float *x, int64_t kv_heads, int64_t dim, int64_t capacity, int64_t position,
@@ -81,15 +82,49 @@ NI_EXPORT ni_kv_store_f32(const float *x, int64_t kv_heads, int64_t dim, int64_t
   micro::kvStore<float>(x, kv_heads, dim, capacity, position, cache);
 }
 
+NI_EXPORT ni_kv_store_int8(const float *x, int64_t kv_heads, int64_t dim, int64_t capacity, int64_t position,
+                           void *cache) {
+  micro::kvStoreInt8(x, kv_heads, dim, capacity, position, cache);
+}
+
 NI_EXPORT ni_attention_bf16(const float *q, int64_t q_stride, int64_t rows, int64_t heads, const void *k,
                             const void *v, int64_t length, int64_t dim, float scale, float *out, int64_t out_stride,
                             void *scratch) {
-  micro::attention<micro::Bf16Cache>(q, q_stride, rows, heads, k, v, length, dim, scale, out, out_stride, scratch);
+  const micro::Bf16Cache keys{static_cast<const uint16_t *>(k)}, values{static_cast<const uint16_t *>(v)};
+  micro::attention(q, q_stride, rows, heads, keys, values, length, dim, scale, out, out_stride, scratch);
 }
 NI_EXPORT ni_attention_f32(const float *q, int64_t q_stride, int64_t rows, int64_t heads, const void *k, const void *v,
                            int64_t length, int64_t dim, float scale, float *out, int64_t out_stride, void *scratch) {
-  micro::attention<micro::F32Cache>(q, q_stride, rows, heads, k, v, length, dim, scale, out, out_stride, scratch);
+  const micro::F32Cache keys{static_cast<const float *>(k)}, values{static_cast<const float *>(v)};
+  micro::attention(q, q_stride, rows, heads, keys, values, length, dim, scale, out, out_stride, scratch);
+}
+NI_EXPORT ni_attention_int8(const float *q, int64_t q_stride, int64_t rows, int64_t heads, const void *k,
+                            const void *k_scales, const void *v, const void *v_scales, int64_t length, int64_t dim,
+                            float scale, float *out, int64_t out_stride, void *scratch) {
+  const micro::Int8Cache keys{static_cast<const int8_t *>(k), static_cast<const uint16_t *>(k_scales)};
+  const micro::Int8Cache values{static_cast<const int8_t *>(v), static_cast<const uint16_t *>(v_scales)};
+  micro::attention(q, q_stride, rows, heads, keys, values, length, dim, scale, out, out_stride, scratch);
 }
 
+NI_EXPORT ni_causal_conv(const float *x, int64_t x_stride, int64_t rows, const uint16_t *w, int64_t taps,
+                         int64_t channels, int64_t w_stride, float *tail, float *out, int64_t out_stride) {
+  micro::causalConv(x, x_stride, rows, w, taps, channels, w_stride, tail, out, out_stride);
+}
+NI_EXPORT ni_gated_delta(const float *q, const float *k, int64_t qk_stride, const float *v, int64_t v_stride,
+                         const float *a, const float *b, int64_t ab_stride, const float *a_log, const float *dt_bias,
+                         float *state, int64_t rows, int64_t dk, int64_t dv, float *out, int64_t out_stride,
+                         void *scratch) {
+  micro::gatedDelta(q, k, qk_stride, v, v_stride, a, b, ab_stride, *a_log, *dt_bias, state, rows, dk, dv, out,
+                    out_stride, scratch);
+}
+NI_EXPORT ni_gated_head_norm(const float *x, const uint16_t *w, const float *gate, float eps, int64_t heads,
+                             int64_t dim, float *y) {
+  for (int64_t h = 0; h < heads; ++h)
+    micro::gatedHeadNorm(x + h * dim, w, gate + h * dim, eps, dim, y + h * dim);
+}
+
+NI_EXPORT ni_sigmoid_mul(const float *x, const float *gate, int64_t n, float *out) {
+  micro::sigmoidMul(x, gate, n, out);
+}
 NI_EXPORT ni_silu_mul(const float *gate, const float *up, int64_t n, float *out) { micro::siluMul(gate, up, n, out); }
 NI_EXPORT ni_add(const float *a, const float *b, int64_t n, float *out) { micro::addRows(a, b, n, out); }

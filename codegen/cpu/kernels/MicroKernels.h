@@ -64,6 +64,25 @@ constexpr int64_t microLinearScratchBytes(MicroPack pack, int64_t rows) {
 /// Size of `scratch` of ni_attention_*, for every head size and length.
 constexpr int64_t microAttentionScratchBytes() { return 4096; }
 
+/// Tokens that ni_gated_delta prepares at a time.
+inline constexpr int64_t kMicroDeltaTokens = 16;
+/// Size of `scratch` of ni_gated_delta, for every number of rows.
+constexpr int64_t microGatedDeltaScratchBytes(int64_t dk) {
+  return kMicroDeltaTokens * (microRoundUp(dk, 16) * 8 + 32);
+}
+
+/// Channels of a group that share one scale in the int8 KV codec; the last group of a head may be shorter.
+inline constexpr int64_t kMicroKvGroup = 64;
+/// A plane (keys or values) of an int8 KV cache: codes [kv_heads][capacity][dim] int8, padded to 64 bytes, then
+/// scales [kv_heads][capacity][ceil(dim / 64)] binary16. Byte offset of the scales, and bytes of the plane.
+constexpr int64_t microKvInt8ScalesOffset(int64_t kv_heads, int64_t capacity, int64_t dim) {
+  return microRoundUp(kv_heads * capacity * dim, 64);
+}
+constexpr int64_t microKvInt8PlaneBytes(int64_t kv_heads, int64_t capacity, int64_t dim) {
+  return microKvInt8ScalesOffset(kv_heads, capacity, dim) +
+         kv_heads * capacity * (microRoundUp(dim, kMicroKvGroup) / kMicroKvGroup) * 2;
+}
+
 } // namespace ninfer
 
 extern "C" {
@@ -120,13 +139,17 @@ NINFER_MICRO_EMBED(ni_embed_q6);
 NINFER_MICRO_EMBED(ni_embed_w8);
 #undef NINFER_MICRO_EMBED
 
-/// Rotates the pairs (i, i + dim/2) of each of `heads` consecutive vectors of `dim` elements (dim even).
-/// table: the row of the rope table for the position, [dim/2][2] of cos, sin. y == x allowed.
-void ni_rope(const float *x, const float *table, int64_t heads, int64_t dim, float *y);
+/// Rotates the pairs (i, i + pairs), i < pairs, of each of `heads` consecutive vectors of `dim` elements
+/// (1 <= pairs <= dim / 2); elements from 2 * pairs on are copied.
+/// table: the row of the rope table for the position, [pairs][2] of cos, sin. y == x allowed.
+void ni_rope(const float *x, const float *table, int64_t heads, int64_t dim, int64_t pairs, float *y);
 
 /// Stores x[kv_heads][dim] at `position` of a cache plane [kv_heads][capacity][dim]; bf16 rounds to nearest even.
+/// int8: `cache` is the whole plane of microKvInt8PlaneBytes. Per group of 64: scale = binary16 nearest to max|x| / 127
+/// (65504 at most), code = clamp(round to nearest even(x * (scale ? 1 / scale : 0)), -127, 127), all in float32.
 void ni_kv_store_bf16(const float *x, int64_t kv_heads, int64_t dim, int64_t capacity, int64_t position, void *cache);
 void ni_kv_store_f32(const float *x, int64_t kv_heads, int64_t dim, int64_t capacity, int64_t position, void *cache);
+void ni_kv_store_int8(const float *x, int64_t kv_heads, int64_t dim, int64_t capacity, int64_t position, void *cache);
 
 /// Softmax attention of all query heads that share one kv head, for `rows` consecutive positions.
 /// Query (r, h) is q + r * q_stride + h * dim, r < rows, h < heads; its result goes to out + r * out_stride + h * dim.
@@ -137,7 +160,39 @@ void ni_attention_bf16(const float *q, int64_t q_stride, int64_t rows, int64_t h
                        int64_t length, int64_t dim, float scale, float *out, int64_t out_stride, void *scratch);
 void ni_attention_f32(const float *q, int64_t q_stride, int64_t rows, int64_t heads, const void *k, const void *v,
                       int64_t length, int64_t dim, float scale, float *out, int64_t out_stride, void *scratch);
+/// The same over int8 planes. k and v: that kv head's codes [capacity][dim]; k_scales and v_scales: that kv head's
+/// scales [capacity][ceil(dim / 64)], which lie behind the codes in the same plane.
+void ni_attention_int8(const float *q, int64_t q_stride, int64_t rows, int64_t heads, const void *k,
+                       const void *k_scales, const void *v, const void *v_scales, int64_t length, int64_t dim,
+                       float scale, float *out, int64_t out_stride, void *scratch);
 
+/// Causal depthwise convolution, then SiLU, over `rows` consecutive positions of `channels` consecutive channels:
+/// out[t][c] = silu(sum_j w[j][c] * u[t - (taps - 1) + j][c]), 1 <= taps <= 8. u before row 0 is `tail`
+/// [taps - 1][w_stride] (oldest first), which is then replaced by the last taps - 1 rows of u; after a call of fewer rows
+/// older ones move up. w bf16 [taps][w_stride]; w and tail point at the first of the channels. Row strides of x and out
+/// are x_stride and out_stride.
+void ni_causal_conv(const float *x, int64_t x_stride, int64_t rows, const uint16_t *w, int64_t taps, int64_t channels,
+                    int64_t w_stride, float *tail, float *out, int64_t out_stride);
+
+/// The gated delta rule for `dv` consecutive rows of the state of one value head, `rows` consecutive positions:
+///   q, k = q / sqrt(sum q^2 + 1e-6), likewise k;  decay = exp(-exp(a_log) * softplus(a + dt_bias)), beta = 1 / (1 + exp(-b))
+///   S = decay * S;  S = S + beta * (v - S k) k^T;  out = S q / sqrt(dk)
+/// q and k point at the key head (row stride qk_stride), v and out at the first of the dv elements, a and b at the
+/// scalar of the value head, a_log and dt_bias at its parameters. state: [dv][dk] float32, read and written.
+/// A row of the state does not depend on the others: any cut of the rows gives the same bits. scratch:
+/// microGatedDeltaScratchBytes(dk). Fastest with dk a multiple of 16 and dv a multiple of 4; every call normalises q and
+/// k anew, so give it many rows of the state (all 128 of a head when there are enough heads for the threads).
+void ni_gated_delta(const float *q, const float *k, int64_t qk_stride, const float *v, int64_t v_stride, const float *a,
+                    const float *b, int64_t ab_stride, const float *a_log, const float *dt_bias, float *state,
+                    int64_t rows, int64_t dk, int64_t dv, float *out, int64_t out_stride, void *scratch);
+
+/// y = x / sqrt(mean(x^2) + eps) * w * silu(gate) for each of `heads` consecutive vectors of `dim` elements, all with the
+/// same w[dim] bf16. y == x or y == gate allowed.
+void ni_gated_head_norm(const float *x, const uint16_t *w, const float *gate, float eps, int64_t heads, int64_t dim,
+                        float *y);
+
+/// out = x / (1 + exp(-gate)). out == x or out == gate allowed.
+void ni_sigmoid_mul(const float *x, const float *gate, int64_t n, float *out);
 /// out = gate / (1 + exp(-gate)) * up. out == gate or out == up allowed.
 void ni_silu_mul(const float *gate, const float *up, int64_t n, float *out);
 /// out = a + b. out == a or out == b allowed.

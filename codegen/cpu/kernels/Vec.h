@@ -23,6 +23,11 @@ NI_INLINE int64_t minOf(int64_t a, int64_t b) { return a < b ? a : b; }
 
 NI_INLINE float f16ToFloat(uint16_t h) { return _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(h))); }
 
+/// Rounds to nearest even, subnormal results included.
+NI_INLINE uint16_t floatToF16(float f) {
+  return uint16_t(_mm_cvtsi128_si32(_mm_cvtps_ph(_mm_set_ss(f), _MM_FROUND_TO_NEAREST_INT)));
+}
+
 NI_INLINE float bf16ToFloat(uint16_t h) { return __builtin_bit_cast(float, uint32_t(h) << 16); }
 
 /// Rounds a finite value to nearest even.
@@ -68,6 +73,18 @@ NI_INLINE F castF(I v) { return _mm512_castsi512_ps(v); }
 NI_INLINE I loadU8As32(const void *p) { return _mm512_cvtepu8_epi32(_mm_loadu_si128(static_cast<const __m128i *>(p))); }
 NI_INLINE I loadS16As32(const void *p) {
   return _mm512_cvtepi16_epi32(_mm256_loadu_si256(static_cast<const __m256i *>(p)));
+}
+/// The first n (kLanes at most) lanes to and from signed bytes; the others are 0 and not written.
+NI_INLINE I loadS8As32(const int8_t *p, int64_t n) {
+  if (n >= kLanes)
+    return _mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i *>(p)));
+  return _mm512_cvtepi8_epi32(_mm_maskz_loadu_epi8(__mmask16((1u << n) - 1), p));
+}
+NI_INLINE void store32As8(int8_t *p, int64_t n, I v) {
+  if (n >= kLanes)
+    _mm_storeu_si128(reinterpret_cast<__m128i *>(p), _mm512_cvtepi32_epi8(v));
+  else
+    _mm_mask_storeu_epi8(p, __mmask16((1u << n) - 1), _mm512_cvtepi32_epi8(v));
 }
 NI_INLINE F f16HalfToFloat(__m256i v) { return _mm512_cvtph_ps(v); }
 NI_INLINE __m256i loadHalfWords(const void *p) { return _mm256_loadu_si256(static_cast<const __m256i *>(p)); }
@@ -194,6 +211,24 @@ NI_INLINE I castI(F v) { return _mm256_castps_si256(v); }
 NI_INLINE F castF(I v) { return _mm256_castsi256_ps(v); }
 NI_INLINE I loadU8As32(const void *p) { return _mm256_cvtepu8_epi32(_mm_loadl_epi64(static_cast<const __m128i *>(p))); }
 NI_INLINE I loadS16As32(const void *p) { return _mm256_cvtepi16_epi32(_mm_loadu_si128(static_cast<const __m128i *>(p))); }
+NI_INLINE I loadS8As32(const int8_t *p, int64_t n) {
+  if (n >= kLanes)
+    return _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i *>(p)));
+  alignas(8) int8_t bytes[8] = {};
+  for (int64_t i = 0; i < n; ++i)
+    bytes[i] = p[i];
+  return _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i *>(bytes)));
+}
+NI_INLINE void store32As8(int8_t *p, int64_t n, I v) {
+  const __m128i words = _mm_packs_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+  const __m128i packed = _mm_packs_epi16(words, words);
+  if (n >= kLanes)
+    return _mm_storel_epi64(reinterpret_cast<__m128i *>(p), packed);
+  alignas(8) int8_t bytes[8];
+  _mm_storel_epi64(reinterpret_cast<__m128i *>(bytes), packed);
+  for (int64_t i = 0; i < n; ++i)
+    p[i] = bytes[i];
+}
 NI_INLINE F f16HalfToFloat(__m128i v) { return _mm256_cvtph_ps(v); }
 NI_INLINE __m128i loadHalfWords(const void *p) { return _mm_loadu_si128(static_cast<const __m128i *>(p)); }
 NI_INLINE __m128i loadU8As16Half(const void *p) {

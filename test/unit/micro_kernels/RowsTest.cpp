@@ -60,28 +60,34 @@ TEST(RowsTest, HeadNormIsRmsNormPerHead) {
 TEST(RowsTest, Rope) {
   NINFER_NEEDS_LEVEL();
   Random random{3};
-  for (const int64_t dim : {2, 6, 16, 32, 40, 64, 80, 128, 256}) {
-    const int64_t heads = 3, half = dim / 2;
-    const std::vector<float> values = randomRow(random, heads * dim);
-    Guarded x = guardedFloats(values), table(size_t(dim * 4));
-    for (int64_t i = 0; i < half; ++i) {
-      const double angle = random.uniform() * 6;
-      table.as<float>()[2 * i] = float(std::cos(angle)), table.as<float>()[2 * i + 1] = float(std::sin(angle));
-    }
-    std::vector<float> y = untouched(size_t(heads * dim + 1));
-    ni_rope(x.as<float>(), table.as<float>(), heads, dim, y.data());
-    for (int64_t h = 0; h < heads; ++h)
-      for (int64_t i = 0; i < half; ++i) {
-        const double a = values[size_t(h * dim + i)], b = values[size_t(h * dim + i + half)];
-        const double c = table.as<float>()[2 * i], s = table.as<float>()[2 * i + 1];
-        const double bound = 3 * kUnit * (std::abs(a) + std::abs(b));
-        ASSERT_NEAR(y[size_t(h * dim + i)], a * c - b * s, bound) << "dim " << dim << " pair " << i;
-        ASSERT_NEAR(y[size_t(h * dim + i + half)], b * c + a * s, bound) << "dim " << dim << " pair " << i;
+  for (const int64_t dim : {2, 5, 6, 16, 32, 40, 64, 80, 100, 128, 256})
+    for (const int64_t pairs : {dim / 2, dim / 8, int64_t(1), int64_t(4), int64_t(19), int64_t(32)}) {
+      if (pairs < 1 || pairs > dim / 2)
+        continue;
+      const int64_t heads = 3;
+      const std::vector<float> values = randomRow(random, heads * dim);
+      Guarded x = guardedFloats(values), table(size_t(pairs * 8));
+      for (int64_t i = 0; i < pairs; ++i) {
+        const double angle = random.uniform() * 6;
+        table.as<float>()[2 * i] = float(std::cos(angle)), table.as<float>()[2 * i + 1] = float(std::sin(angle));
       }
-    ASSERT_TRUE(isUntouched(y.back()));
-    ni_rope(x.as<float>(), table.as<float>(), heads, dim, x.as<float>());
-    ASSERT_EQ(std::memcmp(x.as<float>(), y.data(), size_t(heads * dim * 4)), 0) << "in place, dim " << dim;
-  }
+      std::vector<float> y = untouched(size_t(heads * dim + 1));
+      ni_rope(x.as<float>(), table.as<float>(), heads, dim, pairs, y.data());
+      for (int64_t h = 0; h < heads; ++h) {
+        for (int64_t i = 0; i < pairs; ++i) {
+          const double a = values[size_t(h * dim + i)], b = values[size_t(h * dim + i + pairs)];
+          const double c = table.as<float>()[2 * i], s = table.as<float>()[2 * i + 1];
+          const double bound = 3 * kUnit * (std::abs(a) + std::abs(b));
+          ASSERT_NEAR(y[size_t(h * dim + i)], a * c - b * s, bound) << "dim " << dim << " pair " << i;
+          ASSERT_NEAR(y[size_t(h * dim + i + pairs)], b * c + a * s, bound) << "dim " << dim << " pair " << i;
+        }
+        for (int64_t i = 2 * pairs; i < dim; ++i)
+          ASSERT_EQ(y[size_t(h * dim + i)], values[size_t(h * dim + i)]) << "dim " << dim << " pairs " << pairs;
+      }
+      ASSERT_TRUE(isUntouched(y.back()));
+      ni_rope(x.as<float>(), table.as<float>(), heads, dim, pairs, x.as<float>());
+      ASSERT_EQ(std::memcmp(x.as<float>(), y.data(), size_t(heads * dim * 4)), 0) << "in place, dim " << dim;
+    }
 }
 
 TEST(RowsTest, KvStore) {
