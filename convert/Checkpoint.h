@@ -4,6 +4,7 @@
 #define NINFER_CONVERT_CHECKPOINT_H
 
 #include "convert/SourceTensor.h"
+#include "convert/quantized/Import.h"
 #include "models/ModelSpec.h"
 
 #include <filesystem>
@@ -37,6 +38,7 @@ struct Checkpoint {
   std::string modelName;
   DecoderConfig config;
   SourceTensors tensors;
+  std::string quantMethod; ///< "compressed-tensors", ...; empty when the checkpoint is not quantized
   std::vector<ParameterSource>
       parameters; ///< inventory order; a tied head names the embedding's tensor
   std::vector<SourceResource> resources;
@@ -46,16 +48,21 @@ struct Checkpoint {
 
 struct CheckpointOptions {
   bool tokenizer = true; ///< false: no resources are read or made
+  ImportOptions imports; ///< of quantized checkpoints
 };
 
 /// Opens a model folder, one .safetensors file, a model.safetensors.index.json, or one .gguf file,
-/// and checks it completely except for the tensor data. Errors: NB0310..NB0320 (docs/convert.md).
+/// and checks it completely except for the tensor data. Errors: NB0310..NB0320, NB0323..NB0329
+/// (docs/convert.md).
 Result<Checkpoint> openCheckpoint(const std::filesystem::path &path,
                                   const CheckpointOptions &options);
 
 /// Finds the tensor of every parameter by the naming of `checkpoint.kind`; `checkpoint.config` and
 /// `tensors` must be set. BadFile (NB0319) lists missing, extra and misshaped tensors together.
 Status bindParameters(Checkpoint &checkpoint, const std::string &fileName);
+
+/// Hugging Face tensor name of a decoder parameter ("model.norm.weight"); empty for an unknown one.
+std::string huggingFaceName(const std::string &parameter);
 
 /// Row of the parameter that source row `row` becomes: inverts the pairing of llama GGUFs inside
 /// one head.

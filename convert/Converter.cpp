@@ -1,7 +1,9 @@
 #include "convert/Converter.h"
 
 #include "artifact/formats/Encode.h"
+#include "convert/quantized/PackedWeight.h"
 #include "models/Decoder.h"
+#include "support/Bytes.h"
 #include "support/Sha256.h"
 
 #include <algorithm>
@@ -27,9 +29,11 @@ public:
   Result<ConvertReport> run() {
     auto start = std::chrono::steady_clock::now();
     NINFER_RETURN_IF_ERROR(checkOutput());
-    NINFER_ASSIGN_OR_RETURN(checkpoint_, openCheckpoint(options_.source, {options_.tokenizer}));
+    NINFER_ASSIGN_OR_RETURN(
+        checkpoint_, openCheckpoint(options_.source, {options_.tokenizer, options_.imports}));
     NINFER_RETURN_IF_ERROR(checkSourceIsNotOutput());
-    NINFER_RETURN_IF_ERROR(options_.recipe.checkLayers(checkpoint_.config.numLayers));
+    chooseRecipe();
+    NINFER_RETURN_IF_ERROR(recipe_->checkLayers(checkpoint_.config.numLayers));
     NINFER_RETURN_IF_ERROR(planObjects());
     NINFER_RETURN_IF_ERROR(scan());
     NINFER_RETURN_IF_ERROR(fillDirectory());
@@ -70,6 +74,11 @@ private:
     return std::clamp(wanted, 1u, kMost);
   }
 
+  void chooseRecipe() {
+    bool keep = !checkpoint_.quantMethod.empty() && !options_.requantize;
+    recipe_ = options_.recipe ? options_.recipe : Recipe::builtIn(keep ? "keep" : "w8");
+  }
+
   /// Resources, then one object per parameter; a tied head in the embedding's format shares its
   /// object.
   Status planObjects() {
@@ -80,12 +89,12 @@ private:
     }
     std::vector<Status> refused;
     std::map<std::string, size_t> refusedTypes;
-    std::map<std::pair<uint32_t, Format>, uint32_t> shared;
+    std::map<std::pair<uint32_t, Format>, uint32_t> shared; // by the recipe's format
     std::set<std::pair<uint32_t, Format>> refusedKeys;
     for (const ParameterSource &source : checkpoint_.parameters) {
       std::optional<Role> role = roleOfParameter(source.parameter);
       Format format =
-          role ? options_.recipe.formatOf(*role, layerOfParameter(source.parameter)) : Format::BF16;
+          role ? recipe_->formatOf(*role, layerOfParameter(source.parameter)) : Format::BF16;
       auto key = std::pair(source.tensor, format);
       if (auto it = shared.find(key); it != shared.end()) {
         plan_.bindWhole(source.parameter, it->second);
@@ -99,24 +108,56 @@ private:
         }
         continue;
       }
-      NINFER_ASSIGN_OR_RETURN(uint32_t index, plan_.addTensor(job->object, job->shape, format));
+      NINFER_ASSIGN_OR_RETURN(uint32_t index, plan_.addTensor(job->object, job->shape, job->format));
       shared.emplace(key, index);
       plan_.bindWhole(source.parameter, index);
       jobs_.push_back(job.take());
       objectOfJob_.push_back(index);
     }
-    return merge(std::move(refused), refusedTypes);
-  }
-
-  /// The first refusal; all are counted by source type.
-  static Status merge(std::vector<Status> refused, const std::map<std::string, size_t> &types) {
     if (refused.empty())
-      return Status();
+      return planActivationDivisors();
     std::string list;
-    for (const auto &[type, count] : types)
+    for (const auto &[type, count] : refusedTypes)
       list += (list.empty() ? "" : ", ") + std::to_string(count) + " " + type;
     refused[0].note("tensors that need --requantize: " + list);
-    return std::move(refused[0]);
+    return merge(std::move(refused));
+  }
+
+  /// The first of the gravest kind, with the messages of the others as notes.
+  static Status merge(std::vector<Status> refused) {
+    constexpr size_t kMostListed = 24;
+    auto first = std::find_if(refused.begin(), refused.end(), [](const Status &s) {
+      return s.error().kind == ErrorKind::BadFile;
+    });
+    if (first == refused.end())
+      first = refused.begin();
+    Status out = std::move(*first);
+    refused.erase(first);
+    for (size_t i = 0; i < std::min(refused.size(), kMostListed); ++i)
+      out.note(refused[i].error().message);
+    if (refused.size() > kMostListed)
+      out.note("and " + std::to_string(refused.size() - kMostListed) + " more");
+    return out;
+  }
+
+  /// One FP32 vector holds the calibrated divisors of all NVFP4 weights; each Use names its element.
+  Status planActivationDivisors() {
+    for (const TensorJob &job : jobs_)
+      if (const ActivationDivisor *divisor = activationDivisorOf(job)) {
+        divisorOf_[job.object] = divisors_.size();
+        divisors_.push_back(divisor->word);
+      }
+    if (divisors_.empty())
+      return Status();
+    NINFER_ASSIGN_OR_RETURN(divisorObject_, plan_.addTensor("text/activation_input_divisors",
+                                                            {divisors_.size()}, Format::FP32));
+    return Status();
+  }
+
+  static const ActivationDivisor *activationDivisorOf(const TensorJob &job) {
+    if (job.format != Format::NVFP4 || !job.tensor->packed->activationDivisor())
+      return nullptr;
+    return &*job.tensor->packed->activationDivisor();
   }
 
   /// Settles what depends on the data before the directory, which records it, is written.
@@ -126,13 +167,21 @@ private:
       total += job.scanFirst ? job.tensor->bytes : 0;
     Progress progress("scan", total, options_.progress, Progress::Unit::Bytes);
     RowWork work{threads(), options_.cancelled, [&](uint64_t n) { progress.add(n); }};
+    std::vector<Status> refused;
     for (TensorJob &job : jobs_) {
       if (!job.scanFirst)
         continue;
       progress.detail(job.tensor->name);
-      NINFER_RETURN_IF_ERROR(scanTensor(job, work));
+      Status status = scanTensor(job, work);
+      if (status.ok())
+        continue;
+      // Every tensor at fault is told, unless the run cannot go on.
+      ErrorKind kind = status.error().kind;
+      if (kind != ErrorKind::BadFile && kind != ErrorKind::Unsupported)
+        return status;
+      refused.push_back(std::move(status));
     }
-    return Status();
+    return refused.empty() ? Status() : merge(std::move(refused));
   }
 
   Status fillDirectory() {
@@ -148,6 +197,14 @@ private:
       use.parameter = p.name;
       use.input = p.input;
       use.policy = options_.policy;
+      if (auto it = divisorOf_.find(p.name); it != divisorOf_.end()) {
+        Binding divisor;
+        divisor.whole = false;
+        divisor.parts.push_back({divisorObject_, it->second, it->second + 1});
+        use.auxiliaries.emplace("activation_input_divisor", std::move(divisor));
+      } else if (options_.policy == ActivationPolicy::AllowA4) {
+        use.policy = ActivationPolicy::AllowA8;
+      }
       directory.uses.push_back(std::move(use));
     }
     directory.metadata = Json{{"name", options_.modelName.value_or(checkpoint_.modelName)}};
@@ -171,13 +228,19 @@ private:
       Json entry = Json::array({job.tensor->typeName, provenanceText(job.provenance)});
       if (!job.profile().empty())
         entry.push_back(job.profile());
+      for (const std::string &remark : remarksOf(job))
+        entry.push_back(remark);
       jsonAppend(tensors, job.object, std::move(entry));
     }
     return Json{{"converter", kConverterName},
                 {"source", {{"kind", checkpoint_.kind}, {"files", std::move(files)}}},
-                {"recipe", options_.recipe.toJson()},
+                {"recipe", recipe_->toJson()},
                 {"requantize", options_.requantize},
                 {"tensors", std::move(tensors)}};
+  }
+
+  static std::vector<std::string> remarksOf(const TensorJob &job) {
+    return job.tensor->packed ? job.tensor->packed->notes() : std::vector<std::string>();
   }
 
   Result<std::string> digestOf(const SourceFile &file) const {
@@ -217,7 +280,8 @@ private:
     ConvertReport report;
     report.sourceKind = checkpoint_.kind;
     report.modelName = options_.modelName.value_or(checkpoint_.modelName);
-    report.recipe = options_.recipe.name();
+    report.recipe = recipe_->name();
+    report.quantMethod = checkpoint_.quantMethod;
     report.config = checkpoint_.config;
     report.notes = checkpoint_.notes;
     report.payloadBytes = plan_.payloadBytes();
@@ -227,7 +291,8 @@ private:
       const TensorJob &job = jobs_[i];
       const uint64_t bytes = plan_.directory().objects[objectOfJob_[i]].bytes;
       report.tensors.push_back({job.object, job.tensor->name, job.tensor->typeName, job.shape,
-                                job.format, job.provenance, job.profile(), job.tensor->bytes, bytes,
+                                job.format, job.provenance, job.profile(), remarksOf(job),
+                                job.tensor->bytes, bytes,
                                 paddingBytes(job, bytes)});
     }
     return report;
@@ -266,6 +331,12 @@ private:
         NINFER_RETURN_IF_ERROR(writer.append(objectOfJob_[i], encoded));
       }
     }
+    if (!divisors_.empty()) {
+      std::vector<std::byte> words(4 * divisors_.size());
+      for (size_t i = 0; i < divisors_.size(); ++i)
+        storeLe32(words.data() + 4 * i, divisors_[i]);
+      NINFER_RETURN_IF_ERROR(writer.append(divisorObject_, words));
+    }
     return writer.finish();
   }
 
@@ -275,6 +346,10 @@ private:
   std::vector<uint32_t> resourceObjects_;
   std::vector<TensorJob> jobs_;
   std::vector<uint32_t> objectOfJob_;
+  std::optional<Recipe> recipe_;
+  std::vector<uint32_t> divisors_;            ///< binary32 words, in job order
+  std::map<std::string, uint64_t> divisorOf_; ///< parameter -> index into divisors_
+  uint32_t divisorObject_ = 0;
 };
 
 } // namespace

@@ -20,8 +20,13 @@ namespace ninfer {
 struct ConvertOptions {
   std::filesystem::path source; ///< folder, .safetensors, index, or .gguf
   std::filesystem::path output;
-  Recipe recipe = *Recipe::builtIn("w8");
-  bool requantize = false; ///< block types may be decoded and encoded anew
+  /// Without one: "keep" for a quantized checkpoint (packed weights keep their words, other matrices
+  /// stay 16 bit) unless `requantize`, else "w8".
+  std::optional<Recipe> recipe;
+  bool requantize = false; ///< block types and packed weights may be decoded and encoded anew
+  ImportOptions imports;   ///< of quantized checkpoints
+  /// Upper bound; AllowA4 reaches the uses whose weight brings a divisor of its activations, the
+  /// others get AllowA8.
   ActivationPolicy policy = ActivationPolicy::A16Only;
   std::optional<std::string> modelName; ///< replaces the source's name in metadata.name
   bool tokenizer = true;
@@ -41,6 +46,7 @@ struct TensorReport {
   Format format = Format::BF16;
   Provenance provenance = Provenance::Preserved;
   std::string profile; ///< of the encoder or rounding; empty unless converted
+  std::vector<std::string> remarks; ///< of the import, such as a derived divisor
   uint64_t sourceBytes = 0;
   uint64_t bytes = 0;
   uint64_t paddingBytes = 0; ///< of those, for elements the layout adds to each row
@@ -48,6 +54,7 @@ struct TensorReport {
 
 struct ConvertReport {
   std::string sourceKind, modelName, recipe;
+  std::string quantMethod; ///< of a quantized checkpoint, else empty
   DecoderConfig config;
   std::vector<TensorReport> tensors;                       ///< payload order
   std::vector<std::pair<std::string, uint64_t>> resources; ///< role, bytes

@@ -166,14 +166,16 @@ private:
                            ", supported: " + std::to_string(kVersion));
     NINFER_ASSIGN_OR_RETURN(tensorCount_, in_.integer<uint64_t>("the tensor count"));
     NINFER_ASSIGN_OR_RETURN(entryCount_, in_.integer<uint64_t>("the metadata count"));
-    NINFER_RETURN_IF_ERROR(checkCount("tensor count", tensorCount_, kMinTensorBytes));
-    NINFER_RETURN_IF_ERROR(checkCount("metadata count", entryCount_, kMinEntryBytes));
+    NINFER_RETURN_IF_ERROR(checkCount("tensor count", tensorCount_, kMinTensorBytes, kMaxGgufTensors));
+    NINFER_RETURN_IF_ERROR(checkCount("metadata count", entryCount_, kMinEntryBytes, kMaxGgufEntries));
     return Status();
   }
 
-  Status checkCount(const char *what, uint64_t count, uint64_t least) const {
+  Status checkCount(const char *what, uint64_t count, uint64_t least, uint64_t limit) const {
     if (count <= in_.remaining() / least)
-      return Status();
+      return count <= limit ? Status()
+                            : Status(fault(std::string(what) + " " + std::to_string(count) + " exceeds the limit of " +
+                                           std::to_string(limit)));
     std::string text = std::string(what) + " " + std::to_string(count);
     const std::optional<uint64_t> bytes = checkedMul(count, least);
     return fault(!bytes || in_.pastEnd(*bytes) ? in_.tooShort(text + " exceeds the file")

@@ -41,9 +41,12 @@ struct GgufFile {
   std::string fileName;                                                    ///< for messages
 };
 
-/// Longest metadata and tensor directory accepted, in bytes, and the most array elements in it.
+/// Longest metadata and tensor directory accepted, in bytes, and the most array elements, metadata entries and
+/// tensors in it. Together with the size of the file they bound the memory of the reader.
 inline constexpr uint64_t kMaxGgufHeader = 128u << 20;
 inline constexpr uint64_t kMaxGgufElements = 1u << 24;
+inline constexpr uint64_t kMaxGgufEntries = 1u << 16;
+inline constexpr uint64_t kMaxGgufTensors = 1u << 20;
 
 /// Errors: BadFile (NB0313) for a broken file, Unsupported (NB0315) for another version, byte
 /// order, or a tensor type outside the supported list.

@@ -139,6 +139,8 @@ private:
     if (types && types->numbers.size() != tokens->strings.size())
       return bad("tokenizer.ggml.token_type has " + std::to_string(types->numbers.size()) +
                  " entries for " + std::to_string(tokens->strings.size()) + " tokens");
+    if (types && types->elementKind != GgufValue::Kind::Signed && types->elementKind != GgufValue::Kind::Unsigned)
+      return bad("tokenizer.ggml.token_type must be an array of integers");
     tokens_ = &tokens->strings;
     types_.assign(tokens_->size(), Normal);
     for (size_t i = 0; types && i < types_.size(); ++i) {

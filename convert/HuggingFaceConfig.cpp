@@ -96,9 +96,9 @@ private:
         refuseUnless("partial_rotary_factor", 1.0, "only a full rotary head is supported"));
     NINFER_RETURN_IF_ERROR(
         refuseUnless("rope_interleaved", false, "only split-half rotary pairs are supported"));
-    if (find("quantization_config"))
-      return unsupported(file_,
-                         "quantization_config is present: quantised safetensors are not supported");
+    // What they say is taken up by convert/quantized.
+    for (const char *member : {"quantization_config", "compression_config", "quip_params"})
+      find(member);
     const Json *sliding = find("use_sliding_window");
     const Json *window = find("sliding_window");
     // Llama configs carry no use_sliding_window; there a window alone would be in effect.

@@ -7,6 +7,7 @@
 #include "support/Utf8.h"
 
 #include <algorithm>
+#include <set>
 
 namespace ninfer {
 
@@ -120,6 +121,40 @@ Status addFile(const ModelFolder &folder, const std::string &name, SourceTensors
   return Status();
 }
 
+/// "model-00002-of-00005.safetensors" -> "model-" and "-of-00005.safetensors"; nothing for other names.
+std::optional<std::pair<std::string, std::string>> shardSeries(const std::string &name) {
+  const size_t of = name.rfind("-of-");
+  if (of == std::string::npos || of == 0)
+    return std::nullopt;
+  size_t digits = of;
+  while (digits > 0 && name[digits - 1] >= '0' && name[digits - 1] <= '9')
+    --digits;
+  if (digits == of || digits == 0 || name[digits - 1] != '-')
+    return std::nullopt;
+  return std::pair(name.substr(0, digits), name.substr(of));
+}
+
+/// A shard of the same series that lies in the folder but not in the index: the two belong to different versions of
+/// the model. Files of other names are none of the index's business.
+Status refuseUnlistedShards(const ModelFolder &folder, const std::vector<std::string> &listed, const std::string &indexName) {
+  std::set<std::pair<std::string, std::string>> series;
+  for (const std::string &name : listed)
+    if (auto of = shardSeries(name))
+      series.insert(*of);
+  if (series.empty())
+    return Status();
+  std::error_code error;
+  for (fs::directory_iterator entry(folder.path(), error), end; !error && entry != end; entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    auto of = shardSeries(name);
+    if (of && series.count(*of) && !std::binary_search(listed.begin(), listed.end(), name))
+      return badIndex(indexName + ": shard " + visible(name) + " lies in the folder but is not listed");
+  }
+  if (error)
+    return badIndex(folder.path().string() + ": cannot list the folder: " + error.message());
+  return Status();
+}
+
 /// Opens every shard the index names. A tensor must lie in exactly the file the index says, and no
 /// other may exist.
 Status addShards(const ModelFolder &folder, const std::string &indexName, SourceTensors &out) {
@@ -131,6 +166,7 @@ Status addShards(const ModelFolder &folder, const std::string &indexName, Source
     names.push_back(file);
   std::sort(names.begin(), names.end());
   names.erase(std::unique(names.begin(), names.end()), names.end());
+  NINFER_RETURN_IF_ERROR(refuseUnlistedShards(folder, names, indexName));
   for (const std::string &name : names)
     NINFER_RETURN_IF_ERROR(addFile(folder, name, out));
 
@@ -150,6 +186,20 @@ Status addShards(const ModelFolder &folder, const std::string &indexName, Source
     if (!file.empty())
       return badIndex(indexName + ": tensor " + visible(tensor) + " is not in " + file);
   return Status();
+}
+
+/// Quantization configs that tools write beside config.json.
+Result<QuantSideFiles> readQuantSideFiles(const ModelFolder &folder) {
+  QuantSideFiles out;
+  for (const std::string &name : quantSideFileNames()) {
+    if (!folder.contains(name))
+      continue;
+    NINFER_ASSIGN_OR_RETURN(fs::path real, folder.resolve(name));
+    NINFER_ASSIGN_OR_RETURN(std::string text, readFile(real, kMaxJsonBytes));
+    NINFER_ASSIGN_OR_RETURN(Json value, parseStrictJson(text, name, "NB0323"));
+    out.emplace(name, std::move(value));
+  }
+  return out;
 }
 
 Result<std::string> chooseWeights(const ModelFolder &folder) {
@@ -200,6 +250,10 @@ Result<Checkpoint> openHuggingFace(const fs::path &path, const std::string &weig
   NINFER_ASSIGN_OR_RETURN(Json config, parseStrictJson(configText, "config.json", "NB0314"));
   NINFER_ASSIGN_OR_RETURN(out.config, configFromHuggingFace(config, "config.json", out.notes));
 
+  NINFER_ASSIGN_OR_RETURN(QuantSideFiles sideFiles, readQuantSideFiles(folder));
+  NINFER_ASSIGN_OR_RETURN(std::optional<QuantConfig> quantization,
+                          findQuantization(config, sideFiles));
+
   std::string name = weights;
   if (name.empty()) {
     NINFER_ASSIGN_OR_RETURN(name, chooseWeights(folder));
@@ -207,6 +261,11 @@ Result<Checkpoint> openHuggingFace(const fs::path &path, const std::string &weig
   bool isIndex = fs::path(name).extension() == ".json";
   NINFER_RETURN_IF_ERROR(isIndex ? addShards(folder, name, out.tensors)
                                  : addFile(folder, name, out.tensors));
+  if (quantization) {
+    out.quantMethod = quantization->method;
+    NINFER_RETURN_IF_ERROR(
+        importQuantized(*quantization, out.config, options.imports, out.tensors, out.notes));
+  }
   NINFER_RETURN_IF_ERROR(bindParameters(out, name));
   if (options.tokenizer) {
     NINFER_ASSIGN_OR_RETURN(out.resources, tokenizerFilesOfFolder(folder, config, out.config));

@@ -71,6 +71,8 @@ bool isIgnorable(const std::string &name, bool gguf, bool tied) {
 
 } // namespace
 
+std::string huggingFaceName(const std::string &parameter) { return sourceName(parameter, false); }
+
 Status bindParameters(Checkpoint &checkpoint, const std::string &fileName) {
   bool gguf = checkpoint.kind == "gguf";
   const DecoderConfig &config = checkpoint.config;
@@ -98,6 +100,8 @@ Status bindParameters(Checkpoint &checkpoint, const std::string &fileName) {
     else if (tensor.type == SourceType::Other)
       faults.push_back("tensor '" + name + "' has type " + tensor.typeName +
                        "; parameters must be F32, F16 or BF16");
+    else if (tensor.type == SourceType::Packed && p.direct)
+      faults.push_back("tensor '" + name + "' is quantized; " + p.name + " must be F32, F16 or BF16");
     ParameterSource source;
     source.parameter = p.name;
     source.shape = p.shape;

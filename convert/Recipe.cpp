@@ -111,7 +111,7 @@ std::optional<Format> formatFromRecipeName(std::string_view name) {
 }
 
 const std::vector<std::string> &Recipe::builtInNames() {
-  static const std::vector<std::string> names = {"bf16", "w8", "q6", "q5", "q4", "mixed"};
+  static const std::vector<std::string> names = {"bf16", "w8", "q6", "q5", "q4", "mixed", "keep"};
   return names;
 }
 
@@ -121,6 +121,10 @@ std::optional<Recipe> Recipe::builtIn(std::string_view name) {
     return std::nullopt;
   Recipe recipe;
   recipe.name_ = name;
+  if (name == "keep") {
+    recipe.formats_.fill(Format::BF16);
+    return recipe;
+  }
   if (name != "mixed") {
     recipe.formats_.fill(*formatFromRecipeName(name));
     return recipe;

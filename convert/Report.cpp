@@ -15,7 +15,11 @@ constexpr Provenance kProvenances[] = {Provenance::Preserved, Provenance::Widene
 
 std::string provenanceColumn(const TensorReport &t) {
   std::string text(provenanceText(t.provenance));
-  return t.profile.empty() ? text : text + " (" + t.profile + ")";
+  if (!t.profile.empty())
+    text += " (" + t.profile + ")";
+  for (const std::string &remark : t.remarks)
+    text += "; " + remark;
+  return text;
 }
 
 uint64_t elementCount(const std::vector<uint64_t> &shape) {
@@ -63,6 +67,7 @@ double bitsPerWeight(const ConvertReport &report) {
 std::string reportSummary(const ConvertReport &report) {
   std::string out = report.modelName + ": " + report.config.architecture + ", " +
                     std::to_string(report.config.numLayers) + " layers, from " + report.sourceKind +
+                    (report.quantMethod.empty() ? "" : " (" + report.quantMethod + ")") +
                     ", recipe " + report.recipe + "\n";
   std::string counts;
   for (Provenance p : kProvenances)
@@ -114,6 +119,7 @@ Json reportJson(const ConvertReport &report) {
   Json out = {{"model", report.modelName},
               {"source_kind", report.sourceKind},
               {"recipe", report.recipe},
+              {"quant_method", report.quantMethod.empty() ? Json() : Json(report.quantMethod)},
               {"config", toJson(report.config)},
               {"bits_per_weight", bitsPerWeight(report)}};
   Json counts = Json::object();
@@ -133,6 +139,8 @@ Json reportJson(const ConvertReport &report) {
                   {"padding_bytes", t.paddingBytes}};
     if (!t.profile.empty())
       entry["profile"] = t.profile;
+    if (!t.remarks.empty())
+      entry["remarks"] = t.remarks;
     tensors.push_back(std::move(entry));
   }
   out["tensors"] = std::move(tensors);

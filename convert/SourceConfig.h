@@ -15,7 +15,7 @@ namespace ninfer {
 
 /// Reads config.json. Members with no effect on inference are ignored; unknown ones are ignored and
 /// named in `notes`. Errors: Unsupported (NB0315: architecture, biases, activation, rope scaling,
-/// sliding window, quantised weights), BadFile (NB0314: missing member, wrong type or value).
+/// sliding window), BadFile (NB0314: missing member, wrong type or value).
 Result<DecoderConfig> configFromHuggingFace(const Json &config, const std::string &fileName,
                                             std::vector<std::string> &notes);
 

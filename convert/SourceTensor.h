@@ -6,6 +6,7 @@
 #include "convert/SourceFile.h"
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,7 @@ enum class SourceType : uint8_t {
   Q5_K,
   Q6_K,
   IQ4_XS, // 256 codes with scales of sub-blocks
+  Packed, // several tensors of a quantized checkpoint, see SourceTensor::packed
   Other   // a type that may appear in a file but feeds no parameter
 };
 
@@ -42,14 +44,17 @@ inline bool isBlockType(SourceType type) { return sourceTypeInfo(type).blockElem
 /// Q8_0, Q4_0, Q5_0, IQ4_NL.
 bool movesExactlyIntoW8(SourceType type);
 
+class PackedWeight;
+
 struct SourceTensor {
-  std::string name;            ///< as in the file
+  std::string name;            ///< as in the file; for Packed the logical "....weight"
   std::vector<uint64_t> shape; ///< row-major, last axis contiguous; all positive
   SourceType type = SourceType::Other;
-  std::string typeName; ///< as in the file; differs from the table only for Other
+  std::string typeName; ///< as in the file; differs from the table only for Other and Packed
   uint32_t file = 0;    ///< index into SourceTensors::files
-  uint64_t offset = 0;  ///< from the start of that file
-  uint64_t bytes = 0;
+  uint64_t offset = 0;  ///< from the start of that file; 0 for Packed
+  uint64_t bytes = 0;   ///< for Packed of all components together
+  std::shared_ptr<PackedWeight> packed;       ///< set for Packed (convert/quantized)
 
   uint64_t columns() const { return shape.empty() ? 1 : shape.back(); }
   uint64_t rows() const;

@@ -4,6 +4,7 @@
 #include "artifact/formats/Words.h"
 #include "convert/GgmlBlocks.h"
 #include "convert/ParallelRows.h"
+#include "convert/quantized/PackedWeight.h"
 #include "support/Bytes.h"
 
 #include <algorithm>
@@ -74,6 +75,8 @@ Error cannotMove(const TensorJob &job, uint64_t row, const MoveFault &fault) {
 
 /// Rows a worker takes at a time: whole heads when rows change places inside one.
 uint64_t rowsPerBlock(const TensorJob &job) {
+  if (job.tensor->packed && job.tensor->packed->preferredRows() != 0)
+    return job.tensor->packed->preferredRows();
   uint64_t rows =
       std::max<uint64_t>(1, kBlockBytes / std::max<uint64_t>(1, job.tensor->rowBytes()));
   if (job.rowOrder == RowOrder::Paired)
@@ -88,9 +91,15 @@ public:
       : job_(job), geometry_(geometry), out_(out), k_(geometry.k) {}
 
   Status run(uint64_t first, uint64_t count) {
-    source_.resize(count * job_.tensor->rowBytes());
-    NINFER_RETURN_IF_ERROR(
-        job_.file->read(job_.tensor->offset + first * job_.tensor->rowBytes(), source_));
+    if (job_.tensor->packed) {
+      NINFER_RETURN_IF_ERROR(job_.tensor->packed->readRows(first, count, packed_));
+      if (job_.method == Method::CopyPacked)
+        return prefixed(storePacked(first), place(job_));
+    } else {
+      source_.resize(count * job_.tensor->rowBytes());
+      NINFER_RETURN_IF_ERROR(
+          job_.file->read(job_.tensor->offset + first * job_.tensor->rowBytes(), source_));
+    }
     values_.resize(k_);
     prepare(count);
     for (uint64_t r = 0; r < count; ++r) {
@@ -103,6 +112,8 @@ public:
 
 private:
   std::span<const std::byte> rowSource(uint64_t r) const {
+    if (job_.tensor->packed)
+      return {};
     uint64_t bytes = job_.tensor->rowBytes();
     return std::span(source_).subspan(r * bytes, bytes);
   }
@@ -135,7 +146,10 @@ private:
                         std::span(scales_).subspan(to * groups, groups), ignored);
       return fault ? Status(cannotMove(job_, row, *fault)) : Status();
     }
-    decodeSourceRow(job_.tensor->type, source, values_);
+    if (job_.tensor->packed)
+      job_.tensor->packed->decodeRow(packed_, to, values_); // rows of such tensors keep their order
+    else
+      decodeSourceRow(job_.tensor->type, source, values_);
     NINFER_RETURN_IF_ERROR(checkFinite(job_, row, values_));
     switch (job_.method) {
     case Method::EncodeGrouped:
@@ -182,6 +196,18 @@ private:
     }
   }
 
+  Status storePacked(uint64_t first) {
+    switch (formatInfo(job_.format).category) {
+    case FormatCategory::RowScaledFloat:
+      return encodeRows(geometry_, first, RowScaledRows{packed_.words, packed_.scales}, out_);
+    case FormatCategory::BlockScaledFloat:
+      return encodeRows(geometry_, first,
+                        BlockScaledRows{packed_.words, packed_.blockScales, packed_.divisor}, out_);
+    default:
+      return encodeRows(geometry_, first, GroupedRows{packed_.codes, packed_.scales}, out_);
+    }
+  }
+
   const TensorJob &job_;
   const EncodedGeometry &geometry_;
   std::span<std::byte> out_;
@@ -191,6 +217,7 @@ private:
   std::vector<int8_t> codes_;
   std::vector<uint8_t> floatCodes_;
   std::vector<uint16_t> scales_;
+  PackedRows packed_;
 };
 
 /// Reads rows and looks at them without storing anything.
@@ -258,14 +285,53 @@ Status forAllRows(const TensorJob &job, const RowWork &work, MakeWorker makeWork
 Status needsRequantize(const TensorJob &job, Format format) {
   const bool rounds = format == Format::BF16 || format == Format::FP32;
   Status status(makeError(ErrorKind::Unsupported, "NB0316",
-                          place(job) + " is " + job.tensor->typeName + "; storing it as " +
+                          place(job) + ": refused (" + job.tensor->typeName + ": storing it as " +
                               std::string(canonicalName(format)) +
-                              (rounds ? " would round it" : " would quantise it a second time")));
+                              (rounds ? " would round it)" : " would quantise it a second time)")));
   status.help("add --requantize to convert such tensors; the provenance then says \"converted\"");
   if (!rounds && movesExactlyIntoW8(job.tensor->type))
     status.help("or choose w8 for them: " + std::string(job.tensor->typeName) +
                 " moves exactly into it");
   return status;
+}
+
+/// A packed weight keeps its format, or is decoded and encoded like a matrix of values.
+Result<TensorJob> planPacked(TensorJob job, Format format, bool requantize) {
+  const PackedWeight &weight = *job.tensor->packed;
+  job.scanFirst = true;
+  if (!requantize || format == weight.format()) {
+    job.format = weight.format();
+    job.method = Method::CopyPacked;
+    job.provenance = weight.provenance();
+    auto geometry = encodedGeometry(job.format, layoutOf(job.format), job.shape);
+    if (geometry.ok())
+      return job;
+    Status status(makeError(ErrorKind::Unsupported, "NB0316",
+                            place(job) + ": refused (" + geometry.error().message + ")"));
+    status.help("--requantize decodes and encodes such tensors by the recipe");
+    return status;
+  }
+  job.provenance = Provenance::Converted;
+  switch (format) {
+  case Format::BF16:
+    job.method = Method::RoundToBf16;
+    break;
+  case Format::FP32:
+    // scale * code is one binary32 word; the other two rules round once.
+    job.method = Method::DecodeToFp32;
+    if (formatInfo(weight.format()).category == FormatCategory::GroupedInteger) {
+      job.method = Method::WidenToFp32;
+      job.provenance = Provenance::WidenedExactly;
+    }
+    break;
+  case Format::FP8_E4M3FN_ROW_BF16S:
+    job.method = Method::EncodeFp8Row;
+    break;
+  default:
+    job.method = Method::EncodeGrouped;
+    break;
+  }
+  return job;
 }
 
 } // namespace
@@ -304,6 +370,8 @@ Result<TensorJob> planTensor(const Checkpoint &checkpoint, const ParameterSource
   SourceType type = job.tensor->type;
   bool block = isBlockType(type);
 
+  if (job.tensor->packed)
+    return planPacked(std::move(job), format, requantize);
   auto exact = [&](Method method, Provenance provenance) {
     job.method = method;
     job.provenance = provenance;
@@ -344,6 +412,16 @@ Result<TensorJob> planTensor(const Checkpoint &checkpoint, const ParameterSource
 }
 
 Status scanTensor(TensorJob &job, const RowWork &work) {
+  if (job.tensor->packed) {
+    if (work.cancelled && work.cancelled())
+      return makeError(ErrorKind::Interrupted, "NB0321", "interrupted");
+    NINFER_RETURN_IF_ERROR(job.tensor->packed->check());
+    if (job.method == Method::CopyPacked)
+      job.provenance = job.tensor->packed->provenance();
+    if (work.onBytes)
+      work.onBytes(job.tensor->bytes);
+    return Status();
+  }
   std::atomic<bool> differs = false;
   Status status = forAllRows(job, work, [&] { return BlockScanner(job, differs); });
   if (!status.ok() && job.method == Method::MoveIntoW8 && status.error().code == "NB0316") {

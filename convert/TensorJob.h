@@ -6,6 +6,7 @@
 
 #include "artifact/layouts/Layout.h"
 #include "convert/Checkpoint.h"
+#include "convert/Provenance.h"
 
 #include <functional>
 #include <string>
@@ -13,18 +14,9 @@
 
 namespace ninfer {
 
-/// What happened to the values of a tensor. Only Converted changes any.
-enum class Provenance : uint8_t {
-  Preserved,       ///< the stored words are the source's words
-  WidenedExactly,  ///< wider words, equal values
-  NarrowedExactly, ///< binary32 or binary16 words whose values all fit bfloat16
-  Converted        ///< rounded or encoded anew
-};
-/// "preserved", "widened exactly", "narrowed exactly", "converted".
-std::string_view provenanceText(Provenance provenance);
-
 enum class Method : uint8_t {
   CopyWords,     ///< BF16 -> BF16, F32 -> FP32
+  CopyPacked,    ///< the words of a quantized checkpoint, in the format that holds them exactly
   WidenToFp32,   ///< exactly representable in binary32
   RoundToBf16,   ///< round to nearest, ties to even
   MoveIntoW8,    ///< Q8_0, Q4_0, Q5_0, IQ4_NL -> W8G32_F16S without arithmetic on values
@@ -43,15 +35,17 @@ struct TensorJob {
   Provenance provenance = Provenance::Preserved;
   RowOrder rowOrder = RowOrder::Plain;
   uint64_t headDim = 0;     ///< used by RowOrder::Paired
-  bool scanFirst = false;   ///< the provenance depends on the data: scanTensor decides it
+  bool scanFirst = false;   ///< provenance or legality depend on the data: scanTensor decides
   bool mayReencode = false; ///< MoveIntoW8 may fall back to EncodeGrouped when a block cannot move
 
   /// "MAXABS_F16_RECIP_RNE_V1", "BF16_RNE", ... when converted; empty otherwise.
   std::string profile() const;
 };
 
-/// Chooses the method for a source type and a target format. `requantize` permits block types to be
-/// decoded and encoded anew. Unsupported (NB0316) without it when no exact way exists.
+/// Chooses the method for a source type and a target format. `requantize` permits block types and
+/// packed weights to be decoded and encoded anew; without it a packed weight keeps its own format
+/// whatever `format` says, and TensorJob::format tells which. Unsupported (NB0316) when no exact way
+/// exists without `requantize`.
 Result<TensorJob> planTensor(const Checkpoint &checkpoint, const ParameterSource &source,
                              Format format, bool requantize);
 
@@ -63,7 +57,8 @@ struct RowWork {
 
 /// Reads the tensor once and settles the provenance of a job with scanFirst, for a move also
 /// whether every block can move. Errors: NB0316 a block cannot move and re-encoding is not
-/// permitted, NB0317 a value is not finite, read errors, Interrupted.
+/// permitted, NB0317 a value is not finite, NB0326 / NB0327 of a packed weight, read errors,
+/// Interrupted.
 Status scanTensor(TensorJob &job, const RowWork &work);
 
 /// Encodes the whole object into `out` (geometry.totalBytes, zero on entry). The result does not
