@@ -106,7 +106,7 @@ Result<OwningOpRef<ModuleOp>> lowerToGraph(MLIRContext &context, const ModelSpec
                                            const Directory &directory,
                                            const GraphOptions &options) {
   DiagnosticCollector diagnostics(&context);
-  OwningOpRef<ModuleOp> module = buildDecoderGraph(context, spec, directory, options);
+  OwningOpRef<ModuleOp> module = buildGraph(context, spec, directory, options);
   if (!module)
     return diagnostics.status(ErrorKind::Unsupported, "NB0410",
                               "the graph of the model cannot be built");

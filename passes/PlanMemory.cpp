@@ -43,10 +43,8 @@ struct PlanMemoryPass : impl::PlanMemoryPassBase<PlanMemoryPass> {
         return signalPassFailure();
     }
     for (auto state : getOperation().getOps<StateOp>()) {
-      int64_t bytes = isa<KvCacheType>(state.getType())
-                          ? cast<KvCacheType>(state.getType()).getBytes()
-                          : cast<RopeTableType>(state.getType()).getBytes();
-      state->setAttr(kStateBytes, OpBuilder(state).getI64IntegerAttr(bytes));
+      state->setAttr(kStateBytes,
+                     OpBuilder(state).getI64IntegerAttr(stateBytes(state.getType())));
     }
   }
 

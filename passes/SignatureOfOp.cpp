@@ -48,7 +48,9 @@ private:
     s_.kvHeads = type.getKvHeads();
     s_.headDim = type.getHeadDim();
     s_.capacity = type.getCapacity();
-    s_.codec = type.getElementType().isF32() ? StateCodec::F32 : StateCodec::BF16;
+    s_.codec = type.getElementType().isF32()         ? StateCodec::F32
+               : type.getElementType().isInteger(8) ? StateCodec::Int8
+                                                    : StateCodec::BF16;
   }
 
   void linear(LinearOp op) {
@@ -89,6 +91,7 @@ private:
           s_.op = OpKind::Rope;
           s_.heads = r.getHeads();
           s_.headDim = widthOf(r.getX()) / r.getHeads();
+          s_.rotaryDim = 2 * r.getTable().getType().getPairs();
           s_.capacity = r.getTable().getType().getCapacity();
           rows(r.getX(), r.getResult());
           return success();
@@ -106,11 +109,41 @@ private:
           rows(a.getQuery(), a.getResult());
           return success();
         })
-        .Case<SwigluOp, AddOp, LastRowOp>([&](auto e) {
+        .Case([&](CausalConvOp c) {
+          s_.op = OpKind::CausalConv;
+          s_.width = c.getTail().getType().getChannels();
+          s_.segmentWidths = {widthOf(c.getQuery()), widthOf(c.getKey()), widthOf(c.getValue())};
+          s_.taps = c.getWeight().getType().getN();
+          s_.normFormats = {c.getWeight().getType().getFormat()};
+          rows(c.getQuery(), c.getQueryResult());
+          return success();
+        })
+        .Case([&](GatedDeltaOp d) {
+          s_.op = OpKind::GatedDelta;
+          DeltaStateType state = d.getState().getType();
+          s_.heads = state.getValueHeads();
+          s_.headDim = state.getValueDim();
+          s_.kvHeads = d.getKeyHeads();
+          s_.keyDim = state.getKeyDim();
+          s_.normFormats = {d.getALog().getType().getFormat(),
+                            d.getDtBias().getType().getFormat()};
+          rows(d.getValue(), d.getResult());
+          return success();
+        })
+        .Case([&](GatedHeadNormOp n) {
+          s_.op = OpKind::GatedHeadNorm;
+          s_.normFormats = {n.getWeight().getType().getFormat()};
+          s_.heads = n.getHeads();
+          s_.headDim = n.getWeight().getType().getK();
+          rows(n.getX(), n.getResult());
+          return success();
+        })
+        .Case<SwigluOp, SigmoidGateOp, AddOp, LastRowOp>([&](auto e) {
           Operation *element = e;
-          s_.op = isa<SwigluOp>(element) ? OpKind::Swiglu
-                  : isa<AddOp>(element)  ? OpKind::Add
-                                         : OpKind::LastRow;
+          s_.op = isa<SwigluOp>(element)        ? OpKind::Swiglu
+                  : isa<SigmoidGateOp>(element) ? OpKind::SigmoidGate
+                  : isa<AddOp>(element)         ? OpKind::Add
+                                                : OpKind::LastRow;
           s_.width = widthOf(element->getOperand(0));
           rows(element->getOperand(0), element->getResult(0));
           return success();
@@ -194,6 +227,7 @@ private:
       s_.normFormats.push_back(headNorm.getWeight().getType().getFormat());
     cache(appends.front().getCache().getType());
     s_.heads = query.getHeads();
+    s_.rotaryDim = 2 * query.getTable().getType().getPairs();
     rows(query.getX(), query.getResult());
     return success();
   }

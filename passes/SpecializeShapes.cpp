@@ -23,11 +23,13 @@ void setRows(Value value, int64_t rows) {
   value.setType(type.clone(shape));
 }
 
-/// Positions a state holds.
+/// Positions a state holds; a recurrent state holds any number.
 int64_t capacityOf(Type state) {
   if (auto cache = dyn_cast<KvCacheType>(state))
     return cache.getCapacity();
-  return cast<RopeTableType>(state).getCapacity();
+  if (auto table = dyn_cast<RopeTableType>(state))
+    return table.getCapacity();
+  return INT64_MAX;
 }
 
 struct SpecializeShapesPass : impl::SpecializeShapesPassBase<SpecializeShapesPass> {

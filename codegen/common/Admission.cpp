@@ -120,10 +120,18 @@ void checkShapes(Checks &checks, const KernelFamily &family, const KernelSignatu
   checks.limit("heads", family.heads, s.heads);
   checks.limit("kv heads", family.kvHeads, s.kvHeads);
   checks.limit("head dim", family.headDim, s.headDim);
+  checks.limit("key dim", family.keyDim, s.keyDim);
+  checks.limit("rotary dim", family.rotaryDim, s.rotaryDim);
+  checks.limit("taps", family.taps, s.taps);
   checks.limit("capacity", family.capacity, s.capacity);
   if (s.heads > 0 && s.kvHeads > 0 && s.heads % s.kvHeads != 0)
-    checks.fail("heads", "a multiple of the " + std::to_string(s.kvHeads) + " kv heads",
+    checks.fail("heads",
+                "a multiple of the " + std::to_string(s.kvHeads) +
+                    (s.op == OpKind::GatedDelta ? " key heads" : " kv heads"),
                 std::to_string(s.heads));
+  if (s.rotaryDim > s.headDim)
+    checks.fail("rotary dim", "at most the head dim " + std::to_string(s.headDim),
+                std::to_string(s.rotaryDim));
   if (s.capacity > 0 && s.rows.max > s.capacity)
     checks.fail("rows", "at most the capacity " + std::to_string(s.capacity),
                 std::to_string(s.rows.max));
@@ -136,7 +144,7 @@ void checkEnums(Checks &checks, const KernelFamily &family, const KernelSignatur
   checks.member("epilogue", family.epilogues, s.epilogue, 3, epilogueName);
   checks.member("phase", family.phases, s.phase, 2, kernelPhaseName);
   if (s.codec)
-    checks.member("state codec", family.codecs, *s.codec, 2, stateCodecName);
+    checks.member("state codec", family.codecs, *s.codec, kNumStateCodecs, stateCodecName);
   for (Format format : s.normFormats)
     checks.member("norm format", family.normFormats, format, kNumFormats,
                   [](Format f) { return canonicalName(f); });

@@ -33,7 +33,8 @@ constexpr Limit kCapacity{1, 1 << 22};
 constexpr Limit kOutputs{1, 1 << 24};
 constexpr Limit kHeads{1, 1024};
 constexpr Limit kHeadDim{1, 1024};
-constexpr Limit kRotatedDim{2, 1024, 2}; ///< rope turns pairs (i, i + headDim/2)
+constexpr Limit kRotatedDim{2, 1024, 2}; ///< rope turns pairs
+constexpr Limit kTaps{2, 8};
 
 int onlyChoice(const KernelSignature &) { return 0; }
 int priorityF32(const KernelSignature &) { return 10; }
@@ -107,7 +108,8 @@ KernelFamily withShapes(KernelFamily f) {
     break;
   case OpKind::Rope:
     f.heads = kHeads;
-    f.headDim = kRotatedDim;
+    f.headDim = kHeadDim;
+    f.rotaryDim = kRotatedDim;
     f.capacity = kCapacity;
     break;
   case OpKind::KvAppend:
@@ -126,12 +128,30 @@ KernelFamily withShapes(KernelFamily f) {
   case OpKind::RopeAppend:
     f.heads = kHeads;
     f.kvHeads = kHeads;
-    f.headDim = kRotatedDim;
+    f.headDim = kHeadDim;
+    f.rotaryDim = kRotatedDim;
     f.capacity = kCapacity;
     f.codecs = kAllCodecs;
     break;
+  case OpKind::CausalConv:
+    f.width = kWidth;
+    f.taps = kTaps;
+    f.normFormats = {Format::BF16};
+    break;
+  case OpKind::GatedDelta:
+    f.heads = kHeads;
+    f.kvHeads = kHeads;
+    f.headDim = kHeadDim;
+    f.keyDim = kHeadDim;
+    f.normFormats = {Format::FP32};
+    break;
+  case OpKind::GatedHeadNorm:
+    f.heads = kHeads;
+    f.headDim = kHeadDim;
+    break;
   case OpKind::RmsNorm:
   case OpKind::Swiglu:
+  case OpKind::SigmoidGate:
   case OpKind::Add:
   case OpKind::LastRow:
     f.width = kWidth;
@@ -161,7 +181,11 @@ std::vector<KernelFamily> makeFamilies() {
                                                          {"kv_append", OpKind::KvAppend},
                                                          {"swiglu", OpKind::Swiglu},
                                                          {"add", OpKind::Add},
-                                                         {"last_row", OpKind::LastRow}};
+                                                         {"last_row", OpKind::LastRow},
+                                                         {"sigmoid_gate", OpKind::SigmoidGate},
+                                                         {"causal_conv", OpKind::CausalConv},
+                                                         {"gated_delta", OpKind::GatedDelta},
+                                                         {"gated_head_norm", OpKind::GatedHeadNorm}};
   for (auto [name, op] : singles)
     all.push_back(withShapes(cpu(name, op)));
 
@@ -174,7 +198,11 @@ std::vector<KernelFamily> makeFamilies() {
                                                           {"ref.attention", OpKind::Attention},
                                                           {"ref.swiglu", OpKind::Swiglu},
                                                           {"ref.add", OpKind::Add},
-                                                          {"ref.last_row", OpKind::LastRow}};
+                                                          {"ref.last_row", OpKind::LastRow},
+                                                          {"ref.sigmoid_gate", OpKind::SigmoidGate},
+                                                          {"ref.causal_conv", OpKind::CausalConv},
+                                                          {"ref.gated_delta", OpKind::GatedDelta},
+                                                          {"ref.gated_head_norm", OpKind::GatedHeadNorm}};
   for (auto [name, op] : builtins) {
     KernelFamily f = withShapes(reference(name, op));
     if (op == OpKind::Linear || op == OpKind::Embedding) {
@@ -211,6 +239,8 @@ uint64_t scratchBound(const KernelSignature &signature, const KernelFamily &fami
     return 0;
   if (signature.op == OpKind::Attention) // one row of scores, in float32, for one tile
     return static_cast<uint64_t>(std::clamp<int64_t>(signature.capacity, 1, int64_t{1} << 40)) * 4;
+  if (signature.op == OpKind::GatedDelta) // normalised query and key of one row
+    return static_cast<uint64_t>(std::clamp<int64_t>(signature.keyDim, 1, int64_t{1} << 20)) * 8 + 128;
   if (signature.op != OpKind::Linear || signature.weights.empty())
     return 0;
   std::set<bool> groupSizes; // W8 quantises activations per 32 inputs, the others per 64

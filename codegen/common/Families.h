@@ -46,7 +46,7 @@ struct KernelFamily {
   KernelProfile profile = KernelProfile::F32;
 
   EnumSet<Format> formats;     ///< of `weights`
-  EnumSet<Format> normFormats; ///< of `normFormats`
+  EnumSet<Format> normFormats; ///< of KernelSignature::normFormats
   EnumSet<KernelPrologue> prologues = {KernelPrologue::None};
   EnumSet<KernelEpilogue> epilogues = {KernelEpilogue::Store};
   EnumSet<StateCodec> codecs;
@@ -63,6 +63,9 @@ struct KernelFamily {
   Limit heads;
   Limit kvHeads;
   Limit headDim;
+  Limit keyDim;
+  Limit rotaryDim;
+  Limit taps;
   Limit capacity;
 
   /// CPU features, all needed.

@@ -33,6 +33,8 @@ std::string headFields(const KernelSignature &s) {
   if (s.kvHeads)
     text += field("kv", s.kvHeads);
   text += field("d", s.headDim);
+  if (s.rotaryDim && s.rotaryDim != s.headDim)
+    text += field("rot", s.rotaryDim);
   if (s.capacity)
     text += field("c", s.capacity);
   if (s.codec)
@@ -68,7 +70,13 @@ std::string kernelName(const KernelSignature &s, const KernelFamily &family) {
     if (family.executor == "cpu")
       name += "_" + std::string(profileName(family.profile));
     return name + linearSuffix(s);
+  case OpKind::CausalConv:
+    return name + field("c", s.width) + field("t", s.taps) + rows;
+  case OpKind::GatedDelta:
+    return name + field("v", s.heads) + "x" + std::to_string(s.headDim) + field("k", s.kvHeads) +
+           "x" + std::to_string(s.keyDim) + rows;
   case OpKind::HeadNorm:
+  case OpKind::GatedHeadNorm:
   case OpKind::Rope:
   case OpKind::KvAppend:
   case OpKind::Attention:
@@ -77,6 +85,7 @@ std::string kernelName(const KernelSignature &s, const KernelFamily &family) {
     return name + headFields(s) + rows + (s.normFormats.empty() ? "" : "_norm");
   case OpKind::RmsNorm:
   case OpKind::Swiglu:
+  case OpKind::SigmoidGate:
   case OpKind::Add:
   case OpKind::LastRow:
     return name + field("k", s.width) + rows;

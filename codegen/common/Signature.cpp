@@ -26,6 +26,14 @@ std::string_view opKindName(OpKind op) {
     return "last_row";
   case OpKind::RopeAppend:
     return "rope_append";
+  case OpKind::SigmoidGate:
+    return "sigmoid_gate";
+  case OpKind::CausalConv:
+    return "causal_conv";
+  case OpKind::GatedDelta:
+    return "gated_delta";
+  case OpKind::GatedHeadNorm:
+    return "gated_head_norm";
   }
   return "unknown";
 }
@@ -73,7 +81,15 @@ std::string_view epilogueName(KernelEpilogue epilogue) {
 }
 
 std::string_view stateCodecName(StateCodec codec) {
-  return codec == StateCodec::BF16 ? "bf16" : "f32";
+  switch (codec) {
+  case StateCodec::BF16:
+    return "bf16";
+  case StateCodec::F32:
+    return "f32";
+  case StateCodec::Int8:
+    return "int8";
+  }
+  return "unknown";
 }
 
 std::string_view formatShortName(Format format) {
@@ -136,6 +152,12 @@ std::string cacheText(const KernelSignature &s) {
   return text;
 }
 
+/// ", 64 of them rotated" when a rotation leaves a part of the head as it is.
+std::string rotaryText(const KernelSignature &s) {
+  return s.rotaryDim == 0 || s.rotaryDim == s.headDim ? ""
+                                                      : ", " + number(s.rotaryDim) + " rotated";
+}
+
 std::string head(const KernelSignature &s) {
   std::string op(opKindName(s.op));
   switch (s.op) {
@@ -145,13 +167,20 @@ std::string head(const KernelSignature &s) {
       return op;
     return segmentFormats(s.weights) + " " + op + " " + segmentShapes(s.weights);
   case OpKind::HeadNorm:
-  case OpKind::Rope:
+  case OpKind::GatedHeadNorm:
     return op + " of " + number(s.heads) + " heads of " + number(s.headDim);
+  case OpKind::Rope:
+    return op + " of " + number(s.heads) + " heads of " + number(s.headDim) + rotaryText(s);
+  case OpKind::CausalConv:
+    return op + " of " + number(s.width) + " channels, " + number(s.taps) + " taps";
+  case OpKind::GatedDelta:
+    return op + " of " + number(s.heads) + " value heads of " + number(s.headDim) + " over " +
+           number(s.kvHeads) + " key heads of " + number(s.keyDim);
   case OpKind::KvAppend:
     return op + " of " + cacheText(s);
   case OpKind::Attention:
   case OpKind::RopeAppend:
-    return op + " of " + number(s.heads) + " heads over " + cacheText(s);
+    return op + " of " + number(s.heads) + " heads over " + cacheText(s) + rotaryText(s);
   default:
     return op + " of width " + number(s.width);
   }

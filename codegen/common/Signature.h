@@ -27,8 +27,12 @@ enum class OpKind : uint8_t {
   Add,
   LastRow,
   RopeAppend,
+  SigmoidGate,
+  CausalConv,
+  GatedDelta,
+  GatedHeadNorm,
 };
-inline constexpr int kNumOpKinds = 11;
+inline constexpr int kNumOpKinds = 15;
 
 enum class KernelPhase : uint8_t { Decode, Prefill };
 
@@ -43,7 +47,8 @@ enum class KernelPrologue : uint8_t { None, RmsNorm, LastRow, LastRowRmsNorm };
 enum class KernelEpilogue : uint8_t { Store, Residual, Swiglu };
 
 /// Words of a KV cache.
-enum class StateCodec : uint8_t { BF16, F32 };
+enum class StateCodec : uint8_t { BF16, F32, Int8 };
+inline constexpr int kNumStateCodecs = 3;
 
 std::string_view opKindName(OpKind op);              ///< "linear", "rope_append", ...
 std::string_view kernelPhaseName(KernelPhase phase); ///< "decode", "prefill"
@@ -51,7 +56,7 @@ std::string_view profileName(KernelProfile profile); ///< "f32", "a16", "a8"
 std::string_view
 prologueName(KernelPrologue prologue); ///< "none", "rms_norm", "last_row", "last_row+rms_norm"
 std::string_view epilogueName(KernelEpilogue epilogue); ///< "store", "residual", "swiglu"
-std::string_view stateCodecName(StateCodec codec);      ///< "bf16", "f32"
+std::string_view stateCodecName(StateCodec codec);      ///< "bf16", "f32", "int8"
 
 /// One weight operand that takes part in the dot products (or the gather): [n, k], k contiguous.
 struct WeightSignature {
@@ -80,8 +85,8 @@ struct KernelSignature {
   KernelEpilogue epilogue = KernelEpilogue::Store;
   /// Linear: the strictest policy of the segments.
   ActivationPolicy policy = ActivationPolicy::A16Only;
-  /// Formats of the one-dimensional norm weights the kernel reads (RmsNorm, HeadNorm, norm
-  /// prologue, RopeAppend).
+  /// Formats of the small weights the kernel reads element by element: norms (RmsNorm, HeadNorm,
+  /// GatedHeadNorm, norm prologue, RopeAppend), taps (CausalConv), a_log and dt_bias (GatedDelta).
   std::vector<Format> normFormats;
 
   KernelPhase phase = KernelPhase::Decode;
@@ -90,10 +95,14 @@ struct KernelSignature {
   RowRange inputRows;
 
   int64_t width =
-      0; ///< elements per activation row of the input (RmsNorm, Swiglu, Add, LastRow, ...)
-  int64_t heads = 0;   ///< query heads (HeadNorm, Rope, Attention, RopeAppend)
-  int64_t kvHeads = 0; ///< KvAppend, Attention, RopeAppend
-  int64_t headDim = 0;
+      0; ///< elements per activation row of the input (RmsNorm, Swiglu, Add, LastRow, ...), channels
+  int64_t heads = 0; ///< query heads (HeadNorm, Rope, Attention, RopeAppend), value heads (GatedDelta)
+  int64_t kvHeads = 0; ///< KvAppend, Attention, RopeAppend; key heads (GatedDelta)
+  int64_t headDim = 0; ///< GatedDelta: value dimension
+  int64_t keyDim = 0;  ///< GatedDelta
+  int64_t rotaryDim = 0; ///< leading elements of a head that turn (Rope, RopeAppend)
+  int64_t taps = 0;      ///< CausalConv
+  std::vector<int64_t> segmentWidths; ///< CausalConv: channels of query, key, value
   int64_t capacity = 0; ///< positions a KV cache or rope table holds
   std::optional<StateCodec> codec;
 };

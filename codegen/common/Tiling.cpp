@@ -47,6 +47,18 @@ Tiling tilingFor(const KernelSignature &signature, std::string_view executor) {
   }
   if (signature.op == OpKind::LastRow)
     return {1, 0, 0};
+  if (signature.op == OpKind::CausalConv) {
+    if (executor != "cpu")
+      return {1, 0, 0};
+    return {segmentFirstTiles(signature.segmentWidths, kConvTileChannels).back(), 0,
+            kConvTileChannels};
+  }
+  if (signature.op == OpKind::GatedDelta) {
+    if (executor != "cpu")
+      return {1, 0, 0};
+    const int64_t perHead = (signature.headDim + kDeltaTileRows - 1) / kDeltaTileRows;
+    return {signature.heads * perHead, 0, kDeltaTileRows};
+  }
   int64_t perRow = tilesOfOneRow(signature, executor);
   // A static number of rows does not follow the rows of the call: decode, or behind last_row.
   if (signature.rows.isStatic())

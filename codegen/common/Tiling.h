@@ -32,6 +32,8 @@ struct Tiling {
 /// head), where
 ///   heads 0..heads-1 are query heads and heads.. are KV heads (norm, rope and store of key, store
 ///   of value).
+/// cpu, causal_conv: tiles of kConvTileChannels channels; cpu, gated_delta: tiles of kDeltaTileRows
+///   rows of the state of one value head, head by head. Each tile takes all activation rows in turn.
 /// cpu, others: one tile per row.
 /// reference: one tile per row for every op, one tile for last_row.
 Tiling tilingFor(const KernelSignature &signature, std::string_view executor);
@@ -41,6 +43,11 @@ Tiling tilingFor(const KernelSignature &signature, std::string_view executor);
 /// one line. Several rows: 32, a whole panel of the widest many-row micro-kernel. Half of it when
 /// the segments have few outputs together, so that threads still get even shares.
 int64_t linearGranule(const std::vector<int64_t> &n, int64_t maxRows);
+
+/// Channels of one causal_conv tile: of one projection, the last tile of a projection may be short.
+inline constexpr int64_t kConvTileChannels = 128;
+/// State rows of one gated_delta tile.
+inline constexpr int64_t kDeltaTileRows = 16;
 
 /// First tile of every segment, plus the total as last entry.
 std::vector<int64_t> segmentFirstTiles(const std::vector<int64_t> &n, int64_t granule);

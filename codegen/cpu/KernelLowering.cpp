@@ -196,7 +196,11 @@ FailureOr<LoweredKernel> lowerKernel(KernelOp kernel) {
                                                                   {"add", lowerAdd},
                                                                   {"last_row", lowerLastRow},
                                                                   {"attention", lowerAttention},
-                                                                  {"rope_append", lowerRopeAppend}};
+                                                                  {"rope_append", lowerRopeAppend},
+                                                                  {"sigmoid_gate", lowerSigmoidGate},
+                                                                  {"gated_head_norm", lowerGatedHeadNorm},
+                                                                  {"causal_conv", lowerCausalConv},
+                                                                  {"gated_delta", lowerGatedDelta}};
     const auto *entry = llvm::find_if(families, [&](const auto &f) { return f.first == family; });
     if (entry == std::end(families))
       lowered = l.refuse("unknown family");

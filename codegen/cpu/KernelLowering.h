@@ -96,6 +96,10 @@ mlir::LogicalResult lowerAdd(KernelLowering &l);
 mlir::LogicalResult lowerLastRow(KernelLowering &l);
 mlir::LogicalResult lowerAttention(KernelLowering &l);
 mlir::LogicalResult lowerRopeAppend(KernelLowering &l);
+mlir::LogicalResult lowerSigmoidGate(KernelLowering &l);
+mlir::LogicalResult lowerGatedHeadNorm(KernelLowering &l);
+mlir::LogicalResult lowerCausalConv(KernelLowering &l);
+mlir::LogicalResult lowerGatedDelta(KernelLowering &l);
 
 } // namespace ninfer::cpu
 

@@ -123,9 +123,10 @@ LogicalResult matchRopeAppend(KernelLowering &l, RopeAppendMatch &m) {
     return l.refuse("there must be one kv_append and one result");
   m.query = l.results[0].getDefiningOp<RopeOp>();
   m.key = m.append.getKey().getDefiningOp<RopeOp>();
-  if (!m.query || !m.key || m.query == m.key || !l.isArgument(m.append.getValue()))
+  if (!m.query || !m.key || m.query == m.key || !l.isArgument(m.append.getValue()) ||
+      m.query.getTable().getType() != m.key.getTable().getType())
     return l.refuse(
-        "the result and the stored key must be rotations, the stored value an argument");
+        "the result and the stored key must be rotations by equal tables, the stored value an argument");
   size_t matched = 4;
   for (auto [rope, norm] : {std::pair(m.query, &m.queryNorm), std::pair(m.key, &m.keyNorm)}) {
     *norm = rope.getX().getDefiningOp<HeadNormOp>();
@@ -172,14 +173,16 @@ LogicalResult lowerRopeAppend(KernelLowering &l) {
   llvm::SmallVector<Value, 3> planes = l.pointers(m.append.getCache());
   Value rotatedKey = b.scratch(static_cast<uint64_t>(dim * 4));
 
+  const int64_t pairs = m.query.getTable().getType().getPairs();
   auto rotate = [&](HeadNormOp norm, Value x, Value table, Value position, Value y) {
     Value one = b.constant(1), size = b.constant(dim);
     if (norm) {
-      b.call("ni_head_norm",
-             {x, l.pointer(norm.getWeight()), b.f32(0), b.f32(norm.getEps()), one, size, y});
+      b.call("ni_head_norm", {x, l.pointer(norm.getWeight()), b.f32(norm.getUnitOffset() ? 1 : 0),
+                              b.f32(norm.getEps()), one, size, y});
       x = y;
     }
-    b.call("ni_rope", {x, b.floatAt(table, b.mul(position, dim)), one, size, y});
+    b.call("ni_rope",
+           {x, b.floatAt(table, b.mul(position, 2 * pairs)), one, size, b.constant(pairs), y});
   };
   auto store = [&](Value x, Value position, Value plane, Value kvHead) {
     Value at = b.offset(plane, b.mul(kvHead, cache.getCapacity() * dim * wordBytes(cache)));

@@ -51,11 +51,29 @@ LogicalResult lowerHeadNorm(KernelLowering &l) {
   KernelBuilder &b = l.b;
   int64_t width = KernelLowering::widthOf(op.getX()), heads = op.getHeads();
   Value x = l.pointer(op.getX()), weight = l.pointer(op.getWeight()), out = l.resultPointer(0);
-  Value zero = b.f32(0), eps = b.f32(op.getEps());
+  Value unitOffset = b.f32(op.getUnitOffset() ? 1 : 0), eps = b.f32(op.getEps());
   return l.forEachRow(op.getX(), [&](Value row) {
     Value at = b.mul(row, width);
-    b.call("ni_head_norm", {b.floatAt(x, at), weight, zero, eps, b.constant(heads),
+    b.call("ni_head_norm", {b.floatAt(x, at), weight, unitOffset, eps, b.constant(heads),
                             b.constant(width / heads), b.floatAt(out, at)});
+  });
+}
+
+LogicalResult lowerGatedHeadNorm(KernelLowering &l) {
+  auto op = l.single<GatedHeadNormOp>();
+  if (!op)
+    return l.refuse("the kernel is not one gated_head_norm");
+  if (!isBf16Vector(op.getWeight()))
+    return l.refuse("the norm weight must be BF16");
+  KernelBuilder &b = l.b;
+  int64_t width = KernelLowering::widthOf(op.getX()), heads = op.getHeads();
+  Value x = l.pointer(op.getX()), weight = l.pointer(op.getWeight());
+  Value gate = l.pointer(op.getGate()), out = l.resultPointer(0);
+  Value eps = b.f32(op.getEps());
+  return l.forEachRow(op.getX(), [&](Value row) {
+    Value at = b.mul(row, width);
+    b.call("ni_gated_head_norm", {b.floatAt(x, at), weight, b.floatAt(gate, at), eps,
+                                  b.constant(heads), b.constant(width / heads), b.floatAt(out, at)});
   });
 }
 
@@ -72,7 +90,7 @@ LogicalResult lowerRope(KernelLowering &l) {
     Value at = b.mul(row, width);
     Value angles = b.floatAt(table, b.mul(b.add(position, row), pairs * 2));
     b.call("ni_rope", {b.floatAt(x, at), angles, b.constant(heads), b.constant(width / heads),
-                       b.floatAt(out, at)});
+                       b.constant(pairs), b.floatAt(out, at)});
   });
 }
 
@@ -120,6 +138,13 @@ LogicalResult lowerSwiglu(KernelLowering &l) {
   if (!op)
     return l.refuse("the kernel is not one swiglu");
   return lowerElementwise(l, "ni_silu_mul", op.getGate(), op.getUp());
+}
+
+LogicalResult lowerSigmoidGate(KernelLowering &l) {
+  auto op = l.single<SigmoidGateOp>();
+  if (!op)
+    return l.refuse("the kernel is not one sigmoid_gate");
+  return lowerElementwise(l, "ni_sigmoid_mul", op.getX(), op.getGate());
 }
 
 LogicalResult lowerAdd(KernelLowering &l) {

@@ -43,7 +43,9 @@ public:
         .integer("k", type.getK());
   }
   AttributeList &codec(KvCacheType type) {
-    return text("codec", type.getElementType().isF32() ? "f32" : "bf16");
+    return text("codec", type.getElementType().isF32()         ? "f32"
+                         : type.getElementType().isInteger(8) ? "int8"
+                                                              : "bf16");
   }
 
   reference::AttributeMap map;
@@ -78,12 +80,37 @@ bool describe(Operation *op, AttributeList &list) {
         list.integer("heads", heads)
             .integer("dim", widthOf(o.getX()) / heads)
             .number("eps", o.getEps());
+        if (o.getUnitOffset())
+          list.integer("unit_offset", 1);
+        return true;
+      })
+      .Case([&](GatedHeadNormOp o) {
+        const int64_t heads = o.getHeads();
+        list.integer("heads", heads)
+            .integer("dim", widthOf(o.getX()) / heads)
+            .number("eps", o.getEps());
+        return true;
+      })
+      .Case([&](CausalConvOp o) {
+        list.integer("taps", o.getWeight().getType().getN())
+            .integer("query_width", widthOf(o.getQuery()))
+            .integer("key_width", widthOf(o.getKey()))
+            .integer("value_width", widthOf(o.getValue()));
+        return true;
+      })
+      .Case([&](GatedDeltaOp o) {
+        DeltaStateType state = o.getState().getType();
+        list.integer("key_heads", o.getKeyHeads())
+            .integer("key_dim", state.getKeyDim())
+            .integer("value_heads", state.getValueHeads())
+            .integer("value_dim", state.getValueDim());
         return true;
       })
       .Case([&](RopeOp o) {
         const int64_t heads = o.getHeads();
         list.integer("heads", heads)
             .integer("dim", widthOf(o.getX()) / heads)
+            .integer("pairs", o.getTable().getType().getPairs())
             .integer("capacity", o.getTable().getType().getCapacity());
         return true;
       })
@@ -106,6 +133,7 @@ bool describe(Operation *op, AttributeList &list) {
         return true;
       })
       .Case([&](SwigluOp o) { return list.integer("k", widthOf(o.getResult())), true; })
+      .Case([&](SigmoidGateOp o) { return list.integer("k", widthOf(o.getResult())), true; })
       .Case([&](AddOp o) { return list.integer("k", widthOf(o.getResult())), true; })
       .Case([&](LastRowOp o) { return list.integer("k", widthOf(o.getResult())), true; })
       .Default([](Operation *) { return false; });

@@ -68,10 +68,18 @@ private:
       TypeSwitch<Type>(op.getType())
           .Case([&](KvCacheType type) {
             state->kind = "kv_cache";
-            state->bytes = valuesOffset(type) + type.getBytes() / 2;
+            state->bytes = valuesOffset(type) + type.getPlaneBytes();
           })
           .Case([&](RopeTableType type) {
             state->kind = "rope_table";
+            state->bytes = type.getBytes();
+          })
+          .Case([&](ConvStateType type) {
+            state->kind = "conv_state";
+            state->bytes = type.getBytes();
+          })
+          .Case([&](DeltaStateType type) {
+            state->kind = "delta_state";
             state->bytes = type.getBytes();
           });
       stateIndex_[op.getSymName()] = static_cast<uint32_t>(target_->states.size());
@@ -81,7 +89,7 @@ private:
 
   /// Keys fill the first half of a cache; values start at the next argument boundary.
   static uint64_t valuesOffset(KvCacheType type) {
-    return alignUp(type.getBytes() / 2, kPlanArgAlign);
+    return alignUp(type.getPlaneBytes(), kPlanArgAlign);
   }
 
   // --- kernels
@@ -247,10 +255,10 @@ private:
     }
     if (auto ref = dyn_cast<StateRefOp>(definition)) {
       if (auto cache = dyn_cast<KvCacheType>(ref.getType())) {
-        args.push_back(stateRef(ref.getState(), 0, cache.getBytes() / 2));
-        args.push_back(stateRef(ref.getState(), valuesOffset(cache), cache.getBytes() / 2));
+        args.push_back(stateRef(ref.getState(), 0, cache.getPlaneBytes()));
+        args.push_back(stateRef(ref.getState(), valuesOffset(cache), cache.getPlaneBytes()));
       } else {
-        args.push_back(stateRef(ref.getState(), 0, cast<RopeTableType>(ref.getType()).getBytes()));
+        args.push_back(stateRef(ref.getState(), 0, stateBytes(ref.getType())));
       }
       return {};
     }

@@ -19,7 +19,7 @@ ParseResult parseCompactDict(OpAsmParser &parser, NamedAttrList &attributes) {
     bool wrong = false;
     if (name == "eps" || name == "scale")
       wrong = !isa<FloatAttr>(value) || !number.getType().isF64();
-    else if (name == "heads" || name == "kv_heads")
+    else if (name == "heads" || name == "kv_heads" || name == "key_heads")
       wrong = !isa<IntegerAttr>(value) || !number.getType().isSignlessInteger(64);
     else if (name == "unit_offset")
       wrong = !isa<BoolAttr>(value);

@@ -10,10 +10,11 @@ include "dialects/ninfer/NinferOpBase.td"
 
 def Ninfer_RopeOp : Ninfer_ComputeOp<"rope", [
     Pure, AllTypesMatch<["x", "result"]>]> { // rope_c2
-  let summary = "rotate each head by the angle of its position";
+  let summary = "rotate the leading pairs of each head by the angles of its position";
   let description = [{
-    Row `r` is at sequence position `position + r`. In a head of length D the pair is `(i, i + D/2)`:
-    `y[i] = x[i] cos - x[i + D/2] sin`, `y[i + D/2] = x[i + D/2] cos + x[i] sin`.
+    Row `r` is at sequence position `position + r`. The table has P pairs per position; in a head of length
+    `D >= 2P` the pair is `(i, i + P)`: `y[i] = x[i] cos - x[i + P] sin`, `y[i + P] = x[i + P] cos + x[i] sin`.
+    Elements from `2P` on stay as they are.
 
     ```mlir
     %y = ninfer.rope %q, %table, %position {heads = 9}

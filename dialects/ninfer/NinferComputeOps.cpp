@@ -98,9 +98,11 @@ LogicalResult HeadNormOp::verify() {
 //===----------------------------------------------------------------------===//
 
 LogicalResult RopeOp::verify() {
-  return expectDim(*this, "x width", getHeads() * 2 * getTable().getType().getPairs(),
-                   widthOf(getX()), // rope_c1
-                   "heads times two values per pair");
+  const int64_t width = widthOf(getX()), needed = 2 * getTable().getType().getPairs();
+  if (width % getHeads() != 0 || width / getHeads() < needed) // rope_c1
+    return emitOpError() << "expected x width of " << getHeads() << " heads of at least " << needed
+                         << " elements (two per pair of the table), got " << width;
+  return success();
 }
 
 LogicalResult KvAppendOp::verify() {
@@ -121,6 +123,67 @@ LogicalResult AttentionOp::verify() {
   return expectDim(*this, "query width", getHeads() * cache.getHeadDim(),
                    widthOf(getQuery()), // attention_c3
                    "heads times head dimension of the cache");
+}
+
+//===----------------------------------------------------------------------===//
+// Delta family
+//===----------------------------------------------------------------------===//
+
+LogicalResult CausalConvOp::verify() {
+  ConvStateType tail = getTail().getType();
+  WeightType weight = getWeight().getType();
+  const int64_t channels = widthOf(getQuery()) + widthOf(getKey()) + widthOf(getValue());
+  if (failed(expectDim(*this, "weight K", channels, weight.getK(), // causal_conv_c1
+                       "channels of query, key and value")) ||
+      failed(expectDim(*this, "tail channels", channels, tail.getChannels(), // causal_conv_c2
+                       "channels of query, key and value")))
+    return failure();
+  if (rowsOf(getQuery()) != rowsOf(getKey()) || rowsOf(getQuery()) != rowsOf(getValue()))
+    return emitOpError() << "expected query, key and value of equal rows, got " // causal_conv_c4
+                         << dimText(rowsOf(getQuery())) << ", " << dimText(rowsOf(getKey()))
+                         << " and " << dimText(rowsOf(getValue()));
+  if (failed(expectDim(*this, "tail rows", weight.getN() - 1, tail.getRows(), // causal_conv_c5
+                       "taps of the weight less one")))
+    return failure();
+  return expectArithmetic(*this, weight); // causal_conv_c6
+}
+
+LogicalResult GatedDeltaOp::verify() {
+  DeltaStateType state = getState().getType();
+  const int64_t heads = state.getValueHeads();
+  if (heads % getKeyHeads() != 0) // gated_delta_c1
+    return emitOpError() << "expected value heads to be a multiple of key_heads, got " << heads
+                         << " and " << getKeyHeads();
+  if (failed(expectDim(*this, "query width", getKeyHeads() * state.getKeyDim(),
+                       widthOf(getQuery()), // gated_delta_c2
+                       "key_heads times key dimension of the state")) ||
+      failed(expectDim(*this, "value width", heads * state.getValueDim(),
+                       widthOf(getValue()), // gated_delta_c3
+                       "value heads times value dimension of the state")) ||
+      failed(expectDim(*this, "a width", heads, widthOf(getA()), // gated_delta_c4
+                       "value heads of the state")))
+    return failure();
+  for (auto [name, weight] : {std::pair("a_log", getALog()), std::pair("dt_bias", getDtBias())}) {
+    auto type = cast<WeightType>(weight.getType());
+    if (failed(expectDim(*this, (StringRef(name) + " length").str(), heads, type.getK(),
+                         "value heads of the state")) || // gated_delta_c5
+        failed(expectArithmetic(*this, type)))           // gated_delta_c7
+      return failure();
+  }
+  if (rowsOf(getQuery()) != rowsOf(getValue()) || rowsOf(getQuery()) != rowsOf(getA()))
+    return emitOpError() << "expected query, value and a of equal rows, got " // gated_delta_c8
+                         << dimText(rowsOf(getQuery())) << ", " << dimText(rowsOf(getValue()))
+                         << " and " << dimText(rowsOf(getA()));
+  return success();
+}
+
+LogicalResult GatedHeadNormOp::verify() {
+  WeightType weight = getWeight().getType();
+  if (failed(expectDim(*this, "x width", getHeads() * weight.getK(),
+                       widthOf(getX()), // gated_head_norm_c1
+                       "heads times the weight length")))
+    return failure();
+  return expectArithmetic(*this, weight); // gated_head_norm_c2
 }
 
 //===----------------------------------------------------------------------===//

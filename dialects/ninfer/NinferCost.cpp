@@ -26,8 +26,8 @@ static int64_t elements(Value value, int64_t rows) {
 static int64_t bytesOf(Value value, int64_t rows) {
   return TypeSwitch<Type, int64_t>(value.getType())
       .Case([](WeightType weight) { return weight.getEncodedBytes(); })
-      .Case([](KvCacheType cache) { return cache.getBytes(); })
-      .Case([](RopeTableType table) { return table.getBytes(); })
+      .Case<KvCacheType, RopeTableType, ConvStateType, DeltaStateType>(
+          [](auto state) { return state.getBytes(); })
       .Case([&](RankedTensorType tensor) {
         return (tensor.getRank() == 2 ? elements(value, rows) : rowsOf(value, rows)) * 4;
       })
@@ -71,9 +71,14 @@ int64_t bytesWrittenBy(Operation *op, int64_t rows) {
   int64_t total = 0;
   for (Value result : op->getResults())
     total += bytesOf(result, rows);
-  if (auto append = dyn_cast<KvAppendOp>(op))
-    total += 2 * elements(append.getKey(), rows) *
-             (append.getCache().getType().getElementType().getIntOrFloatBitWidth() / 8);
+  if (auto append = dyn_cast<KvAppendOp>(op)) {
+    KvCacheType cache = append.getCache().getType();
+    total += rowsOf(append.getKey(), rows) * (cache.getBytes() / cache.getCapacity());
+  }
+  // Recurrent states are read and written whole, however many the rows.
+  for (Value operand : op->getOperands())
+    if (isa<ConvStateType, DeltaStateType>(operand.getType()) && !isa<FusedOp>(op))
+      total += bytesOf(operand, rows);
   if (auto fused = dyn_cast<FusedOp>(op))
     for (auto append : fused.getBlock()->getOps<KvAppendOp>())
       total += bytesWrittenBy(append, rows);
@@ -95,6 +100,18 @@ int64_t RmsNormOp::flops(int64_t rows) { return 4 * elements(getX(), rows); }
 int64_t HeadNormOp::flops(int64_t rows) { return 4 * elements(getX(), rows); }
 // Two products and a sum per element.
 int64_t RopeOp::flops(int64_t rows) { return 3 * elements(getX(), rows); }
+int64_t SigmoidGateOp::flops(int64_t rows) { return 4 * elements(getResult(), rows); }
+// A multiply-add per tap, then silu.
+int64_t CausalConvOp::flops(int64_t rows) {
+  return rowsOf(getQuery(), rows) * getTail().getType().getChannels() *
+         (2 * (getTail().getType().getRows() + 1) + 3);
+}
+// Decay, product with the key, update, product with the query: 1 + 2 + 2 + 2 per element of the state.
+int64_t GatedDeltaOp::flops(int64_t rows) {
+  return 7 * rowsOf(getValue(), rows) * (getState().getType().getBytes() / 4);
+}
+// The norm, silu, their product.
+int64_t GatedHeadNormOp::flops(int64_t rows) { return 8 * elements(getX(), rows); }
 int64_t LinearOp::flops(int64_t rows) {
   return 2 * elements(getResult(), rows) * getWeight().getType().getK();
 }

@@ -34,6 +34,9 @@ class YieldOp;
 /// and element counts of every format are exact in int64_t.
 inline constexpr int64_t kMaxBytes = int64_t(1) << 62;
 
+/// Bytes of a state, by its type.
+int64_t stateBytes(mlir::Type type);
+
 /// Bytes an operation reads and writes at `rows` rows; defaults of NinferCostOpInterface.
 int64_t bytesReadBy(mlir::Operation *op, int64_t rows);
 int64_t bytesWrittenBy(mlir::Operation *op, int64_t rows);

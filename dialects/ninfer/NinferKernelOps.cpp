@@ -208,11 +208,11 @@ LogicalResult LaunchOp::verify() {
   return success();
 }
 
-/// A launch may read and write every cache it is given, and nothing else.
+/// A launch may read and write every state it is given but rope tables, and nothing else.
 void LaunchOp::getEffects(
     SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>> &effects) {
   for (OpOperand &operand : getInputsMutable())
-    if (isa<KvCacheType>(operand.get().getType())) {
+    if (isa<KvCacheType, ConvStateType, DeltaStateType>(operand.get().getType())) {
       effects.emplace_back(MemoryEffects::Read::get(), &operand);
       effects.emplace_back(MemoryEffects::Write::get(), &operand);
     }

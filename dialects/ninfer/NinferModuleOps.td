@@ -57,7 +57,7 @@ def Ninfer_ParameterOp : Ninfer_Op<"parameter", [
 }
 
 def Ninfer_StateOp : Ninfer_Op<"state", [Symbol, HasParent<"::mlir::ModuleOp">]> {
-  let summary = "memory that outlives a call: a KV cache or a rope table";
+  let summary = "memory that outlives a call: a KV cache, a rope table, a recurrent state";
   let description = [{
     A rope table carries `inv_freq`, the angular frequency of each pair in radians per position.
 
@@ -68,7 +68,7 @@ def Ninfer_StateOp : Ninfer_Op<"state", [Symbol, HasParent<"::mlir::ModuleOp">]>
   }];
   let arguments = (ins
     SymbolNameAttr:$sym_name,
-    TypeAttrOf<AnyTypeOf<[Ninfer_KvCacheType, Ninfer_RopeTableType]>>:$type,
+    TypeAttrOf<Ninfer_AnyState>:$type,
     OptionalAttr<DenseF64ArrayAttr>:$inv_freq);
   let assemblyFormat = "$sym_name `:` $type attr-dict";
   let hasVerifier = 1;
@@ -102,7 +102,7 @@ def Ninfer_StateRefOp : Ninfer_Op<"state_ref", [
     ```
   }];
   let arguments = (ins FlatSymbolRefAttr:$state);
-  let results = (outs AnyTypeOf<[Ninfer_KvCacheType, Ninfer_RopeTableType]>:$result);
+  let results = (outs Ninfer_AnyState:$result);
   let assemblyFormat = "$state attr-dict `:` type($result)";
 }
 

@@ -33,7 +33,8 @@ def Ninfer_HeadNormOp : Ninfer_ComputeOp<"head_norm", [
     Pure, AllTypesMatch<["x", "result"]>]> { // head_norm_c3
   let summary = "root-mean-square norm of each head of each row, times a weight";
   let description = [{
-    The row is `heads` heads of equal length; each is normalised on its own with the same weight.
+    The row is `heads` heads of equal length; each is normalised on its own with the same weight. With
+    `unit_offset` the factor is `1 + w[i]`.
 
     ```mlir
     %y = ninfer.head_norm %q, %w {eps = 1.0e-06, heads = 16}
@@ -44,7 +45,8 @@ def Ninfer_HeadNormOp : Ninfer_ComputeOp<"head_norm", [
     Ninfer_Activation:$x,
     Ninfer_Vector:$weight,
     Ninfer_PositiveAttr:$heads,
-    Ninfer_PositiveF64Attr:$eps);
+    Ninfer_PositiveF64Attr:$eps,
+    DefaultValuedAttr<BoolAttr, "false">:$unit_offset);
   let results = (outs Ninfer_Activation:$result);
   let assemblyFormat = "$x `,` $weight custom<CompactDict>(attr-dict) `:` type($x) `,` type($weight)";
   let hasVerifier = 1;

@@ -7,6 +7,7 @@ include "dialects/ninfer/NinferModuleOps.td"
 include "dialects/ninfer/NinferLinearOps.td"
 include "dialects/ninfer/NinferNormOps.td"
 include "dialects/ninfer/NinferAttentionOps.td"
+include "dialects/ninfer/NinferDeltaOps.td"
 include "dialects/ninfer/NinferRowOps.td"
 include "dialects/ninfer/NinferKernelOps.td"
 

@@ -23,6 +23,21 @@ def Ninfer_SwigluOp : Ninfer_ComputeOp<"swiglu", [
   let assemblyFormat = "$gate `,` $up attr-dict `:` type($result)";
 }
 
+def Ninfer_SigmoidGateOp : Ninfer_ComputeOp<"sigmoid_gate", [
+    Pure, AllTypesMatch<["x", "gate", "result"]>]> { // sigmoid_gate_c1
+  let summary = "x * sigmoid(gate), element by element";
+  let description = [{
+    `sigmoid(g) = 1 / (1 + exp(-g))`.
+
+    ```mlir
+    %y = ninfer.sigmoid_gate %x, %gate : tensor<?x2048xf32>
+    ```
+  }];
+  let arguments = (ins Ninfer_Activation:$x, Ninfer_Activation:$gate);
+  let results = (outs Ninfer_Activation:$result);
+  let assemblyFormat = "$x `,` $gate attr-dict `:` type($result)";
+}
+
 def Ninfer_AddOp : Ninfer_ComputeOp<"add", [
     Pure, Commutative, AllTypesMatch<["lhs", "rhs", "result"]>]> { // add_c1
   let summary = "sum, element by element";

@@ -118,15 +118,18 @@ LogicalResult KvCacheType::verify(function_ref<InFlightDiagnostic()> emitError, 
                                   int64_t capacity, int64_t headDim, Type elementType) {
   if (failed(verifyDims(emitError, {kvHeads, capacity, headDim}))) // kv_cache_c1
     return failure();
-  if (!elementType.isBF16() && !elementType.isF32()) // kv_cache_c2
-    return emitError() << "element type must be bf16 or f32, got " << elementType;
-  int64_t wordBytes = elementType.getIntOrFloatBitWidth() / 8;
-  return verifyBytes(emitError, {2, kvHeads, capacity, headDim, wordBytes}); // kv_cache_c3
+  if (!elementType.isBF16() && !elementType.isF32() && !elementType.isInteger(8)) // kv_cache_c2
+    return emitError() << "element type must be bf16, f32 or i8, got " << elementType;
+  return verifyBytes(emitError, {2, kvHeads, capacity, headDim, 4}); // kv_cache_c3
 }
 
-int64_t KvCacheType::getBytes() const {
-  return 2 * getKvHeads() * getCapacity() * getHeadDim() *
-         (getElementType().getIntOrFloatBitWidth() / 8);
+int64_t KvCacheType::getPlaneBytes() const {
+  const int64_t rows = getKvHeads() * getCapacity();
+  if (!getElementType().isInteger(8))
+    return rows * getHeadDim() * (getElementType().getIntOrFloatBitWidth() / 8);
+  constexpr int64_t kGroup = 64, kAlign = 64, kScaleBytes = 2;
+  return llvm::alignTo(rows * getHeadDim(), kAlign) +
+         rows * llvm::divideCeil(getHeadDim(), kGroup) * kScaleBytes;
 }
 
 LogicalResult RopeTableType::verify(function_ref<InFlightDiagnostic()> emitError, int64_t capacity,
@@ -134,6 +137,27 @@ LogicalResult RopeTableType::verify(function_ref<InFlightDiagnostic()> emitError
   if (failed(verifyDims(emitError, {capacity, pairs}))) // rope_table_c1
     return failure();
   return verifyBytes(emitError, {capacity, pairs, 2, 4}); // rope_table_c2
+}
+
+LogicalResult ConvStateType::verify(function_ref<InFlightDiagnostic()> emitError, int64_t rows,
+                                    int64_t channels) {
+  if (failed(verifyDims(emitError, {rows, channels}))) // conv_state_c1
+    return failure();
+  return verifyBytes(emitError, {rows, channels, 4}); // conv_state_c2
+}
+
+LogicalResult DeltaStateType::verify(function_ref<InFlightDiagnostic()> emitError,
+                                     int64_t valueHeads, int64_t valueDim, int64_t keyDim) {
+  if (failed(verifyDims(emitError, {valueHeads, valueDim, keyDim}))) // delta_state_c1
+    return failure();
+  return verifyBytes(emitError, {valueHeads, valueDim, keyDim, 4}); // delta_state_c2
+}
+
+int64_t stateBytes(Type type) {
+  return llvm::TypeSwitch<Type, int64_t>(type)
+      .Case<KvCacheType, RopeTableType, ConvStateType, DeltaStateType>(
+          [](auto state) { return state.getBytes(); })
+      .Default([](Type) { return 0; });
 }
 
 } // namespace ninfer

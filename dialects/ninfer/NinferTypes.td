@@ -40,7 +40,8 @@ def Ninfer_WeightType : Ninfer_Type<"Weight", "weight"> {
 def Ninfer_KvCacheType : Ninfer_Type<"KvCache", "kv_cache"> {
   let summary = "keys and values of one layer: kv heads x capacity x head dimension";
   let description = [{
-    Position `p` of head `h` is the row `[h][p]` of both planes (keys, then values).
+    Position `p` of head `h` is the row `[h][p]` of both planes (keys, then values). Words are bf16, f32, or i8:
+    int8 codes with one binary16 scale per 64 elements of a row; the scales follow the codes of the plane.
     Example: `!ninfer.kv_cache<3x2048x64, bf16>`.
   }];
   let parameters = (ins "int64_t":$kvHeads, "int64_t":$capacity, "int64_t":$headDim,
@@ -48,8 +49,10 @@ def Ninfer_KvCacheType : Ninfer_Type<"KvCache", "kv_cache"> {
   let assemblyFormat = "`<` custom<Dims3>($kvHeads, $capacity, $headDim) `,` $elementType `>`";
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
+    /// Bytes of keys, or of values.
+    int64_t getPlaneBytes() const;
     /// Bytes of keys and values together.
-    int64_t getBytes() const;
+    int64_t getBytes() const { return 2 * getPlaneBytes(); }
   }];
 }
 
@@ -64,6 +67,32 @@ def Ninfer_RopeTableType : Ninfer_Type<"RopeTable", "rope_table"> {
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
     int64_t getBytes() const { return getCapacity() * getPairs() * 2 * 4; }
+  }];
+}
+
+def Ninfer_ConvStateType : Ninfer_Type<"ConvState", "conv_state"> {
+  let summary = "last rows that a causal convolution has seen: rows x channels";
+  let description = [{
+    Float32, the oldest row first. Example: `!ninfer.conv_state<3x10240>`.
+  }];
+  let parameters = (ins "int64_t":$rows, "int64_t":$channels);
+  let assemblyFormat = "`<` custom<Dims2>($rows, $channels) `>`";
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    int64_t getBytes() const { return getRows() * getChannels() * 4; }
+  }];
+}
+
+def Ninfer_DeltaStateType : Ninfer_Type<"DeltaState", "delta_state"> {
+  let summary = "matrix state of the delta rule: value heads x value dimension x key dimension";
+  let description = [{
+    Float32. Example: `!ninfer.delta_state<48x128x128>`.
+  }];
+  let parameters = (ins "int64_t":$valueHeads, "int64_t":$valueDim, "int64_t":$keyDim);
+  let assemblyFormat = "`<` custom<Dims3>($valueHeads, $valueDim, $keyDim) `>`";
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    int64_t getBytes() const { return getValueHeads() * getValueDim() * getKeyDim() * 4; }
   }];
 }
 
@@ -89,6 +118,10 @@ def Ninfer_Tokens : Type<1DTensorOf<[I32]>.predicate, "int32 token ids of rank 1
 
 /// What a function, a fused region, a kernel or a launch may pass on.
 def Ninfer_Value : AnyTypeOf<[Ninfer_Activation, Ninfer_Tokens, Ninfer_WeightType, Ninfer_KvCacheType,
-                              Ninfer_RopeTableType, Index]>;
+                              Ninfer_RopeTableType, Ninfer_ConvStateType, Ninfer_DeltaStateType, Index]>;
+
+/// Memory that outlives a call.
+def Ninfer_AnyState : AnyTypeOf<[Ninfer_KvCacheType, Ninfer_RopeTableType, Ninfer_ConvStateType,
+                                 Ninfer_DeltaStateType]>;
 
 #endif // NINFER_DIALECTS_NINFER_NINFERTYPES_TD

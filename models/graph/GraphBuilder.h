@@ -17,8 +17,8 @@
 
 namespace ninfer {
 
-/// Words of the KV cache.
-enum class KvCodec : uint8_t { BF16, F32 };
+/// Words of the KV cache. Int8: codes with a binary16 scale per 64 elements.
+enum class KvCodec : uint8_t { BF16, F32, Int8 };
 
 struct GraphOptions {
   int64_t maxContext = 2048; ///< positions the caches and the rope table hold
@@ -30,19 +30,19 @@ struct GraphOptions {
 /// from parameter, state and function names.
 std::string objectSymbol(std::string_view objectId);
 
-/// Builds the graph of a dense decoder:
+/// Builds the graph of a recognised model, by its architecture family:
 ///   module attributes   ninfer.architecture, max_context, prefill_chunk, vocab_size, layers
 ///   ninfer.object       one per stored tensor a parameter uses, in directory order
 ///   ninfer.parameter    one per entry of `spec.parameters`, in that order
-///   ninfer.state        text/layers/{i}/attention/kv and text/rope
+///   ninfer.state        text/rope, and per layer text/layers/{i}/attention/kv, or gdn/tail and
+///                       gdn/state
 ///   func.func @text     (tokens: tensor<?xi32>, position: index) -> tensor<1xVxf32>
 /// Locations are the labels of launches ("text/layers/3/attention", "text/layers/3/mlp", ...).
 /// `spec` comes from recogniseModel(directory). Null, with the reason as diagnostics of `context`,
 /// when a parameter is stored in ranges of different formats or an option does not fit the model.
-mlir::OwningOpRef<mlir::ModuleOp> buildDecoderGraph(mlir::MLIRContext &context,
-                                                    const ModelSpec &spec,
-                                                    const Directory &directory,
-                                                    const GraphOptions &options);
+mlir::OwningOpRef<mlir::ModuleOp> buildGraph(mlir::MLIRContext &context, const ModelSpec &spec,
+                                             const Directory &directory,
+                                             const GraphOptions &options);
 
 } // namespace ninfer
 

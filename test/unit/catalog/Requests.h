@@ -41,9 +41,28 @@ inline KernelSignature request(OpKind op) {
     s.heads = 9;
     s.headDim = 64;
     break;
+  case OpKind::GatedHeadNorm:
+    s.normFormats = {Format::BF16};
+    s.heads = 48;
+    s.headDim = 128;
+    break;
+  case OpKind::CausalConv:
+    s.normFormats = {Format::BF16};
+    s.width = 10240;
+    s.segmentWidths = {2048, 2048, 6144};
+    s.taps = 4;
+    break;
+  case OpKind::GatedDelta:
+    s.normFormats = {Format::FP32, Format::FP32};
+    s.heads = 48;
+    s.headDim = 128;
+    s.kvHeads = 16;
+    s.keyDim = 128;
+    break;
   case OpKind::Rope:
     s.heads = 9;
     s.headDim = 64;
+    s.rotaryDim = 64;
     s.capacity = 2048;
     break;
   case OpKind::KvAppend:
@@ -54,6 +73,7 @@ inline KernelSignature request(OpKind op) {
     break;
   case OpKind::RopeAppend:
     s.fused = true;
+    s.rotaryDim = 64;
     [[fallthrough]];
   case OpKind::Attention:
     s.heads = 9;
@@ -63,6 +83,7 @@ inline KernelSignature request(OpKind op) {
     s.codec = StateCodec::BF16;
     break;
   case OpKind::Swiglu:
+  case OpKind::SigmoidGate:
   case OpKind::Add:
   case OpKind::LastRow:
     s.width = 576;

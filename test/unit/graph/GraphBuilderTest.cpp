@@ -53,7 +53,7 @@ TEST(GraphBuilder, EveryOperationOfEveryLayer) {
   for (bool qkNorm : {false, true}) {
     TinyModel model = tinyModel(qkNorm);
     mlir::MLIRContext context;
-    auto module = buildDecoderGraph(context, model.spec, model.directory, options());
+    auto module = buildGraph(context, model.spec, model.directory, options());
     ASSERT_TRUE(module);
     EXPECT_TRUE(mlir::succeeded(mlir::verify(*module)));
     const int layers = 2;
@@ -82,7 +82,7 @@ TEST(GraphBuilder, ObjectsWithoutAParameterStayOut) {
   resource.isTensor = false;
   model.directory.objects.push_back(resource);
   mlir::MLIRContext context;
-  auto module = buildDecoderGraph(context, model.spec, model.directory, options());
+  auto module = buildGraph(context, model.spec, model.directory, options());
   ASSERT_TRUE(module);
   EXPECT_EQ(count<ObjectOp>(*module), static_cast<int>(model.directory.objects.size()) - 2);
 }
@@ -92,7 +92,7 @@ TEST(GraphBuilder, ModuleAttributesAndStates) {
   mlir::MLIRContext context;
   GraphOptions wide = options();
   wide.kvCodec = KvCodec::F32;
-  auto module = buildDecoderGraph(context, model.spec, model.directory, wide);
+  auto module = buildGraph(context, model.spec, model.directory, wide);
   ASSERT_TRUE(module);
   auto integer = [&](llvm::StringRef name) {
     return (*module)->getAttrOfType<mlir::IntegerAttr>(name).getInt();
@@ -120,7 +120,7 @@ TEST(GraphBuilder, ModuleAttributesAndStates) {
 TEST(GraphBuilder, RangesPoliciesAndTiedHead) {
   TinyModel model = tinyModel(false);
   mlir::MLIRContext context;
-  auto module = buildDecoderGraph(context, model.spec, model.directory, options());
+  auto module = buildGraph(context, model.spec, model.directory, options());
   ASSERT_TRUE(module);
   EXPECT_EQ(text(module->lookupSymbol("text/layers/0/attention/value")),
             "ninfer.parameter @\"text/layers/0/attention/value\" : "
@@ -140,7 +140,7 @@ TEST(GraphBuilder, RangesPoliciesAndTiedHead) {
 TEST(GraphBuilder, AttentionIsWiredAfterTheAppend) {
   TinyModel model = tinyModel(true);
   mlir::MLIRContext context;
-  auto module = buildDecoderGraph(context, model.spec, model.directory, options());
+  auto module = buildGraph(context, model.spec, model.directory, options());
   ASSERT_TRUE(module);
   module->walk([](AttentionOp attention) {
     auto append = attention->getPrevNode();
@@ -167,7 +167,7 @@ TEST(GraphBuilder, AttentionIsWiredAfterTheAppend) {
 TEST(GraphBuilder, TextParsesBackToTheSameText) {
   TinyModel model = tinyModel(true);
   mlir::MLIRContext context;
-  auto module = buildDecoderGraph(context, model.spec, model.directory, options());
+  auto module = buildGraph(context, model.spec, model.directory, options());
   ASSERT_TRUE(module);
   std::string first = text(*module);
   auto again = mlir::parseSourceString<mlir::ModuleOp>(first, &context);
@@ -183,7 +183,7 @@ TEST(GraphBuilder, RefusesMixedFormats) {
   parts.push_back({other, 0, 64 * 128});
   mlir::MLIRContext context;
   Messages messages(context);
-  EXPECT_FALSE(buildDecoderGraph(context, model.spec, model.directory, options()));
+  EXPECT_FALSE(buildGraph(context, model.spec, model.directory, options()));
   EXPECT_NE(
       messages.all.find("parameter is stored in ranges of different formats, q4_g64_fp16 in object "
                         "'text/layers/1/mlp/gate' and q8_g32_fp16 in object 'tail'"),
@@ -197,15 +197,15 @@ TEST(GraphBuilder, RefusesAContextTheModelDoesNotHave) {
   Messages messages(context);
   GraphOptions tooLong = options();
   tooLong.maxContext = 513;
-  EXPECT_FALSE(buildDecoderGraph(context, model.spec, model.directory, tooLong));
+  EXPECT_FALSE(buildGraph(context, model.spec, model.directory, tooLong));
   GraphOptions huge = options();
   TinyModel endless = tinyModel(false);
   endless.spec.decoderConfig().maxPositions = int64_t(1) << 60;
   huge.maxContext = endless.spec.decoderConfig().maxPositions;
-  EXPECT_FALSE(buildDecoderGraph(context, endless.spec, endless.directory, huge));
+  EXPECT_FALSE(buildGraph(context, endless.spec, endless.directory, huge));
   GraphOptions noChunk = options();
   noChunk.prefillChunk = 0;
-  EXPECT_FALSE(buildDecoderGraph(context, model.spec, model.directory, noChunk));
+  EXPECT_FALSE(buildGraph(context, model.spec, model.directory, noChunk));
   EXPECT_EQ(messages.all,
             "max context must be in 1..512 (max_position_embeddings of the model), got 513\n"
             "state of the context: takes more than 4611686018427387904 bytes\n"

@@ -63,7 +63,7 @@ func.func private @kv_cache_c1(!ninfer.kv_cache<0x2048x64, bf16>)
 
 // -----
 
-// expected-error@+1 {{element type must be bf16 or f32, got 'f16'}}
+// expected-error@+1 {{element type must be bf16, f32 or i8, got 'f16'}}
 func.func private @kv_cache_c2(!ninfer.kv_cache<3x2048x64, f16>)
 
 // -----
@@ -85,6 +85,26 @@ func.func private @rope_table_c1(!ninfer.rope_table<2048x0>)
 
 // expected-error@+1 {{takes more than 4611686018427387904 bytes}}
 func.func private @rope_table_c2(!ninfer.rope_table<4611686018427387904x4>)
+
+// -----
+
+// expected-error@+1 {{dimension 0 must be positive, got 0}}
+func.func private @conv_state_c1(!ninfer.conv_state<0x64>)
+
+// -----
+
+// expected-error@+1 {{takes more than 4611686018427387904 bytes}}
+func.func private @conv_state_c2(!ninfer.conv_state<3x4611686018427387904>)
+
+// -----
+
+// expected-error@+1 {{dimension 2 must be positive, got 0}}
+func.func private @delta_state_c1(!ninfer.delta_state<4x16x0>)
+
+// -----
+
+// expected-error@+1 {{takes more than 4611686018427387904 bytes}}
+func.func private @delta_state_c2(!ninfer.delta_state<4294967296x4294967296x64>)
 
 // -----
 

@@ -1,7 +1,15 @@
 // RUN: ninfer-opt %s --split-input-file --verify-diagnostics
 
+func.func @rope_c1_short(%x: tensor<?x64xf32>, %table: !ninfer.rope_table<64x17>, %position: index) {
+  // expected-error@+1 {{'ninfer.rope' op expected x width of 2 heads of at least 34 elements (two per pair of the table), got 64}}
+  %0 = ninfer.rope %x, %table, %position {heads = 2} : tensor<?x64xf32>, !ninfer.rope_table<64x17>
+  return
+}
+
+// -----
+
 func.func @rope_c1(%x: tensor<?x128xf32>, %table: !ninfer.rope_table<64x16>, %position: index) {
-  // expected-error@+1 {{'ninfer.rope' op expected x width 96 (heads times two values per pair), got 128}}
+  // expected-error@+1 {{'ninfer.rope' op expected x width of 3 heads of at least 32 elements (two per pair of the table), got 128}}
   %0 = ninfer.rope %x, %table, %position {heads = 3} : tensor<?x128xf32>, !ninfer.rope_table<64x16>
   return
 }

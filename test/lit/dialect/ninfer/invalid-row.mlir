@@ -1,5 +1,13 @@
 // RUN: ninfer-opt %s --split-input-file --verify-diagnostics
 
+func.func @sigmoid_gate_c1(%a: tensor<?x128xf32>, %b: tensor<1x128xf32>) {
+  // expected-error@+1 {{'ninfer.sigmoid_gate' op failed to verify that all of {x, gate, result} have same type}}
+  %0 = "ninfer.sigmoid_gate"(%a, %b) : (tensor<?x128xf32>, tensor<1x128xf32>) -> tensor<?x128xf32>
+  return
+}
+
+// -----
+
 func.func @swiglu_c1(%a: tensor<?x128xf32>, %b: tensor<1x128xf32>) {
   // expected-error@+1 {{'ninfer.swiglu' op failed to verify that all of {gate, up, result} have same type}}
   %0 = "ninfer.swiglu"(%a, %b) : (tensor<?x128xf32>, tensor<1x128xf32>) -> tensor<?x128xf32>

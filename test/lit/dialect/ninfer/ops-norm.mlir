@@ -17,5 +17,7 @@ func.func @rms_norm(%x: tensor<?x128xf32>, %w: !w128) -> (tensor<?x128xf32>, ten
 func.func @head_norm(%x: tensor<?x128xf32>, %w: !w32) -> tensor<?x128xf32> {
   // CHECK: ninfer.head_norm %{{.*}}, %{{.*}} {eps = 1.000000e-05, heads = 4} : tensor<?x128xf32>, <32, FP32, "contiguous-le-v1">
   %0 = ninfer.head_norm %x, %w {heads = 4, eps = 1.0e-5} : tensor<?x128xf32>, !w32
-  return %0 : tensor<?x128xf32>
+  // CHECK: ninfer.head_norm %{{.*}}, %{{.*}} {eps = 1.000000e-05, heads = 4, unit_offset = true} :
+  %1 = ninfer.head_norm %0, %w {heads = 4, eps = 1.0e-5, unit_offset = true} : tensor<?x128xf32>, !w32
+  return %1 : tensor<?x128xf32>
 }

@@ -1,0 +1,74 @@
+// The graph of the dense decoder family.
+#include "models/graph/GraphEmitter.h"
+#include "models/graph/Graphs.h"
+
+#include <cmath>
+
+using namespace mlir;
+
+namespace ninfer {
+namespace {
+
+class DecoderGraph final : public GraphEmitter {
+public:
+  DecoderGraph(MLIRContext &context, const ModelSpec &spec, const Directory &directory,
+               const GraphOptions &options)
+      : GraphEmitter(context, spec, directory, options), config(spec.decoderConfig()) {}
+
+private:
+  double normEps() const override { return config.rmsNormEps; }
+  bool unitOffset() const override { return false; }
+  static std::string kvName(int64_t layer) { return layerPath(layer) + "/attention/kv"; }
+
+  LogicalResult emitStates() override {
+    KvCacheType cache = cacheType(config.numKvHeads, config.headDim);
+    RopeTableType table = cache ? tableType(config.headDim / 2) : RopeTableType();
+    if (!table)
+      return failure();
+    for (int64_t layer = 0; layer < config.numLayers; ++layer)
+      emitState(kvName(layer), cache);
+    emitState("text/rope", table, config.ropeInverseFrequencies());
+    return success();
+  }
+
+  Value emitLayers(Value x) override {
+    for (int64_t layer = 0; layer < config.numLayers; ++layer) {
+      x = emitAttention(layerPath(layer), kvName(layer), x);
+      x = emitFeedForward(layerPath(layer), x);
+    }
+    return x;
+  }
+
+  /// x + output(attention(rope(q), cache)) with q, k, v from the normed x.
+  Value emitAttention(const std::string &layer, const std::string &kv, Value x) {
+    const std::string prefix = layer + "/attention";
+    setLabel(prefix);
+    Value input = norm(x, layer + "/input_norm");
+    Value query = linear(input, prefix + "/query");
+    Value key = linear(input, prefix + "/key");
+    Value value = linear(input, prefix + "/value");
+    if (config.qkNorm) {
+      query = headNorm(query, prefix + "/query_norm", config.numHeads);
+      key = headNorm(key, prefix + "/key_norm", config.numKvHeads);
+    }
+    Value table = state("text/rope"), cache = state(kv);
+    query = RopeOp::create(builder, loc, query, table, position, config.numHeads);
+    key = RopeOp::create(builder, loc, key, table, position, config.numKvHeads);
+    KvAppendOp::create(builder, loc, key, value, cache, position);
+    double scale = 1.0 / std::sqrt(static_cast<double>(config.headDim));
+    Value mixed = AttentionOp::create(builder, loc, query, cache, position, config.numHeads,
+                                      config.numKvHeads, scale);
+    return AddOp::create(builder, loc, linear(mixed, prefix + "/output"), x);
+  }
+
+  const DecoderConfig &config;
+};
+
+} // namespace
+
+OwningOpRef<ModuleOp> emitDecoderGraph(MLIRContext &context, const ModelSpec &spec,
+                                       const Directory &directory, const GraphOptions &options) {
+  return DecoderGraph(context, spec, directory, options).build();
+}
+
+} // namespace ninfer

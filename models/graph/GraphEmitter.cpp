@@ -1,0 +1,200 @@
+#include "models/graph/GraphEmitter.h"
+
+#include "mlir/IR/Verifier.h"
+
+#include <set>
+
+using namespace mlir;
+
+namespace ninfer {
+
+std::string objectSymbol(std::string_view objectId) { return "object/" + std::string(objectId); }
+
+GraphEmitter::GraphEmitter(MLIRContext &context, const ModelSpec &spec, const Directory &directory,
+                           const GraphOptions &options)
+    : builder(&context), spec(spec), directory(directory), options(options),
+      loc(UnknownLoc::get(&context)) {}
+
+OwningOpRef<ModuleOp> GraphEmitter::build() {
+  module = ModuleOp::create(label("text"));
+  if (failed(checkOptions()))
+    return nullptr;
+  setModuleAttributes();
+  builder.setInsertionPointToEnd(module->getBody());
+  emitObjects();
+  if (failed(emitParameters()) || failed(emitStates()))
+    return nullptr;
+  emitFunction();
+  if (failed(verify(*module)))
+    return nullptr;
+  return std::move(module);
+}
+
+//===----------------------------------------------------------------------===//
+// Symbols
+//===----------------------------------------------------------------------===//
+
+LogicalResult GraphEmitter::checkOptions() {
+  if (options.maxContext < 1 || options.maxContext > spec.maxPositions())
+    return emitError(label("text"))
+           << "max context must be in 1.." << spec.maxPositions()
+           << " (max_position_embeddings of the model), got " << options.maxContext;
+  if (options.prefillChunk < 1)
+    return emitError(label("text"))
+           << "prefill chunk must be at least 1, got " << options.prefillChunk;
+  return success();
+}
+
+void GraphEmitter::setModuleAttributes() {
+  auto setInt = [&](StringRef name, int64_t value) {
+    (*module)->setAttr(name, builder.getI64IntegerAttr(value));
+  };
+  (*module)->setAttr(NinferDialect::kArchitecture, builder.getStringAttr(spec.architecture()));
+  setInt(NinferDialect::kMaxContext, options.maxContext);
+  setInt(NinferDialect::kPrefillChunk, options.prefillChunk);
+  setInt(NinferDialect::kVocabSize, spec.vocabSize());
+  setInt(NinferDialect::kLayers, spec.numLayers());
+}
+
+void GraphEmitter::emitObjects() {
+  std::set<uint32_t> used;
+  for (const ParameterSpec &parameter : spec.parameters)
+    for (const RangePart &part : parameter.binding.parts)
+      used.insert(part.object);
+  for (uint32_t index : used) {
+    const ObjectEntry &object = directory.objects[index];
+    SmallVector<int64_t> shape(object.shape.begin(), object.shape.end());
+    ObjectOp::create(builder, label(object.id), builder.getStringAttr(objectSymbol(object.id)),
+                     builder.getDenseI64ArrayAttr(shape),
+                     FormatAttr::get(builder.getContext(), *object.format),
+                     LayoutAttr::get(builder.getContext(), *object.layout),
+                     integer(object.offset), integer(object.bytes));
+  }
+}
+
+LogicalResult GraphEmitter::emitParameters() {
+  for (const ParameterSpec &parameter : spec.parameters) {
+    const ObjectEntry &first = directory.objects[parameter.binding.parts.front().object];
+    SmallVector<Attribute> parts;
+    for (const RangePart &part : parameter.binding.parts) {
+      const ObjectEntry &object = directory.objects[part.object];
+      if (object.format != first.format)
+        return emitError(label(parameter.name))
+               << "parameter is stored in ranges of different formats, " << first.formatName
+               << " in object '" << first.id << "' and " << object.formatName << " in object '"
+               << object.id << "'; a parameter has one format";
+      parts.push_back(
+          PartAttr::get(builder.getContext(),
+                        FlatSymbolRefAttr::get(builder.getContext(), objectSymbol(object.id)),
+                        static_cast<int64_t>(part.begin), static_cast<int64_t>(part.end)));
+    }
+    SmallVector<int64_t> shape(parameter.shape.begin(), parameter.shape.end());
+    auto type = WeightType::getChecked([&] { return emitError(label(parameter.name)); },
+                                       builder.getContext(), ArrayRef<int64_t>(shape),
+                                       *first.format, *first.layout);
+    if (!type)
+      return failure();
+    types[parameter.name] = type;
+    policies[parameter.name] = parameter.policy;
+    ParameterOp::create(builder, label(parameter.name), parameter.name, type,
+                        builder.getArrayAttr(parts), parameter.policy, /*planes=*/nullptr);
+  }
+  return success();
+}
+
+void GraphEmitter::emitState(const std::string &name, Type type, ArrayRef<double> invFreq) {
+  StateOp::create(builder, label(name), name, type,
+                  invFreq.empty() ? nullptr : builder.getDenseF64ArrayAttr(invFreq));
+  states[name] = type;
+}
+
+KvCacheType GraphEmitter::cacheType(int64_t kvHeads, int64_t headDim) {
+  Type word = builder.getBF16Type();
+  if (options.kvCodec == KvCodec::F32)
+    word = builder.getF32Type();
+  else if (options.kvCodec == KvCodec::Int8)
+    word = builder.getIntegerType(8);
+  auto refuse = [&] { return emitError(label("text")) << "state of the context: "; };
+  return KvCacheType::getChecked(refuse, builder.getContext(), kvHeads, options.maxContext, headDim,
+                                 word);
+}
+
+RopeTableType GraphEmitter::tableType(int64_t pairs) {
+  auto refuse = [&] { return emitError(label("text")) << "state of the context: "; };
+  return RopeTableType::getChecked(refuse, builder.getContext(), options.maxContext, pairs);
+}
+
+//===----------------------------------------------------------------------===//
+// Function
+//===----------------------------------------------------------------------===//
+
+void GraphEmitter::emitFunction() {
+  auto logits = RankedTensorType::get({1, spec.vocabSize()}, builder.getF32Type());
+  auto tokens = RankedTensorType::get({ShapedType::kDynamic}, builder.getI32Type());
+  auto function =
+      func::FuncOp::create(builder, label("text"), "text",
+                           builder.getFunctionType({tokens, builder.getIndexType()}, {logits}));
+  function->setAttr(NinferDialect::kComponent, builder.getStringAttr("text"));
+  Block *block = function.addEntryBlock();
+  builder.setInsertionPointToStart(block);
+  position = block->getArgument(1);
+
+  setLabel("text/token_embedding");
+  Value x = EmbeddingOp::create(builder, loc, activation(spec.hiddenSize()), block->getArgument(0),
+                                parameter("text/token_embedding"));
+  x = emitLayers(x);
+  setLabel("text/output_head");
+  Value last = LastRowOp::create(builder, loc, activation(spec.hiddenSize(), /*rows=*/1), x);
+  Value result = linear(norm(last, "text/final_norm"), "text/output_head");
+  func::ReturnOp::create(builder, loc, result);
+}
+
+Value GraphEmitter::emitFeedForward(const std::string &layer, Value x) {
+  const std::string prefix = layer + "/mlp";
+  setLabel(prefix);
+  Value input = norm(x, layer + "/post_attention_norm");
+  Value gate = linear(input, prefix + "/gate");
+  Value up = linear(input, prefix + "/up");
+  Value product = SwigluOp::create(builder, loc, gate, up);
+  return AddOp::create(builder, loc, linear(product, prefix + "/down"), x);
+}
+
+Value GraphEmitter::norm(Value x, const std::string &name) {
+  return RmsNormOp::create(builder, loc, x, parameter(name), normEps(), unitOffset());
+}
+
+Value GraphEmitter::headNorm(Value x, const std::string &name, int64_t heads) {
+  return HeadNormOp::create(builder, loc, x, parameter(name), heads, normEps(), unitOffset());
+}
+
+Value GraphEmitter::linear(Value x, const std::string &name) {
+  int64_t rows = cast<RankedTensorType>(x.getType()).getDimSize(0);
+  return LinearOp::create(builder, loc, activation(types.at(name).getN(), rows), x, parameter(name),
+                          policies.at(name));
+}
+
+Value GraphEmitter::parameter(const std::string &name) {
+  return ParamOp::create(builder, loc, types.at(name), name);
+}
+
+Value GraphEmitter::state(const std::string &name) {
+  return StateRefOp::create(builder, loc, states.at(name), name);
+}
+
+//===----------------------------------------------------------------------===//
+// Small things
+//===----------------------------------------------------------------------===//
+
+RankedTensorType GraphEmitter::activation(int64_t width, int64_t rows) {
+  return RankedTensorType::get({rows, width}, builder.getF32Type());
+}
+
+Location GraphEmitter::label(const std::string &path) {
+  return NameLoc::get(builder.getStringAttr(path));
+}
+
+IntegerAttr GraphEmitter::integer(uint64_t value) {
+  return builder.getI64IntegerAttr(static_cast<int64_t>(value));
+}
+
+} // namespace ninfer

@@ -1,0 +1,76 @@
+// What the graph of every architecture shares: module attributes, symbols of objects and parameters,
+// and the small operations. One subclass per architecture adds states and the function. Private to
+// the graph builders.
+#ifndef NINFER_MODELS_GRAPH_GRAPHEMITTER_H
+#define NINFER_MODELS_GRAPH_GRAPHEMITTER_H
+
+#include "dialects/ninfer/NinferDialect.h"
+#include "models/graph/GraphBuilder.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+#include <map>
+#include <string>
+
+namespace ninfer {
+
+class GraphEmitter {
+public:
+  GraphEmitter(mlir::MLIRContext &context, const ModelSpec &spec, const Directory &directory,
+               const GraphOptions &options);
+  virtual ~GraphEmitter() = default;
+
+  /// The whole module, verified; null after an error diagnostic.
+  mlir::OwningOpRef<mlir::ModuleOp> build();
+
+protected:
+  /// Symbols of the states; the insertion point is the end of the module.
+  virtual mlir::LogicalResult emitStates() = 0;
+  /// Operations of all layers between embedding and final norm: x -> x.
+  virtual mlir::Value emitLayers(mlir::Value x) = 0;
+  virtual double normEps() const = 0;
+  /// Norm weights are stored as their difference from one.
+  virtual bool unitOffset() const = 0;
+
+  mlir::Value norm(mlir::Value x, const std::string &name);
+  mlir::Value headNorm(mlir::Value x, const std::string &name, int64_t heads);
+  mlir::Value linear(mlir::Value x, const std::string &name);
+  mlir::Value parameter(const std::string &name);
+  /// The value of state `name`; its StateOp must have been emitted with emitState.
+  mlir::Value state(const std::string &name);
+  void emitState(const std::string &name, mlir::Type type, llvm::ArrayRef<double> invFreq = {});
+  /// Type of every KV cache; null after an error diagnostic.
+  KvCacheType cacheType(int64_t kvHeads, int64_t headDim);
+  RopeTableType tableType(int64_t pairs);
+  /// x + down(silu(gate) * up) with gate and up from the normed x; parameters of `layer`.
+  mlir::Value emitFeedForward(const std::string &layer, mlir::Value x);
+
+  static std::string layerPath(int64_t layer) { return "text/layers/" + std::to_string(layer); }
+  mlir::RankedTensorType activation(int64_t width, int64_t rows = mlir::ShapedType::kDynamic);
+  mlir::Location label(const std::string &path);
+  void setLabel(const std::string &path) { loc = label(path); }
+
+  mlir::OpBuilder builder;
+  const ModelSpec &spec;
+  const Directory &directory;
+  const GraphOptions &options;
+  mlir::Location loc;
+  mlir::Value position; ///< of row 0, an argument of the function
+
+private:
+  mlir::LogicalResult checkOptions();
+  void setModuleAttributes();
+  void emitObjects();
+  mlir::LogicalResult emitParameters();
+  void emitFunction();
+  mlir::IntegerAttr integer(uint64_t value);
+
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  std::map<std::string, WeightType> types;
+  std::map<std::string, ActivationPolicy> policies;
+  std::map<std::string, mlir::Type> states;
+};
+
+} // namespace ninfer
+
+#endif // NINFER_MODELS_GRAPH_GRAPHEMITTER_H
