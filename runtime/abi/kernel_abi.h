@@ -9,8 +9,11 @@
  *     A plane pointer addresses the first row of the parameter, also when the parameter is a row range of a
  *     larger object;
  *   - an activation: float32, row-major, rows densely packed; token ids: int32;
- *   - a KV cache: keys, then values, each [kv_heads][capacity][head_dim] of bf16 or float32 words;
- *   - a rope table: float32 [capacity][head_dim/2][2] of cos, sin;
+ *   - a KV cache: keys, then values, each [kv_heads][capacity][head_dim] of bf16 or float32 words, or (int8) of signed
+ *     bytes, padded to 64 bytes, then binary16 scales [kv_heads][capacity][ceil(head_dim / 64)] in the same buffer;
+ *   - a convolution state: float32 [taps - 1][channels], oldest row first;
+ *   - a delta-rule state: float32 [value_heads][value_dim][key_dim];
+ *   - a rope table: float32 [capacity][pairs][2] of cos, sin;
  *   then one pointer per result. Position operands are not passed here: they are scalars.
  * scalars: [NINFER_SCALAR_ROWS] rows of this call, [NINFER_SCALAR_POSITION] position of row 0 in the sequence.
  * scratch: 64-byte aligned, at least Kernel.scratch_bytes, private to the calling thread, contents undefined.

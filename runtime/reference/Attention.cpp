@@ -1,7 +1,9 @@
 // Built-ins around attention: rotary table and rotation, KV append, causal attention over the cache.
-// A cache is keys, then values, each [kv_heads][capacity][dim] of bf16 or float32 words.
+// A cache is keys, then values: planes [kv_heads][capacity][dim] of bf16 or float32 words, or int8 codes (padded to 64
+// bytes) and behind them binary16 scales [kv_heads][capacity][ceil(dim / 64)].
 #include "artifact/formats/Words.h"
 #include "runtime/reference/Ops.h"
+#include "support/Bytes.h"
 
 #include <algorithm>
 #include <cmath>
@@ -10,28 +12,83 @@ namespace ninfer::reference {
 
 namespace {
 
-enum class KvCodec { Bf16, F32 };
+enum class KvCodec { Bf16, F32, Int8 };
 
-KvCodec readCodec(AttributeReader &a) {
-  const std::string name = a.text("codec");
-  a.require(name == "bf16" || name == "f32", "attribute 'codec' is '" + name + "', expected bf16 or f32");
-  return name == "f32" ? KvCodec::F32 : KvCodec::Bf16;
-}
+/// The shape and encoding of one plane (keys or values) of a KV cache; row(h, p) numbers head h at position p.
+class KvPlane {
+public:
+  explicit KvPlane(AttributeReader &a)
+      : heads_(a.extent("kv_heads")), dim_(a.extent("dim")), capacity_(a.extent("capacity")) {
+    const std::string name = a.text("codec");
+    a.require(name == "bf16" || name == "f32" || name == "int8",
+              "attribute 'codec' is '" + name + "', expected bf16, f32 or int8");
+    codec_ = name == "f32" ? KvCodec::F32 : name == "int8" ? KvCodec::Int8 : KvCodec::Bf16;
+  }
+  int64_t heads() const { return heads_; }
+  int64_t dim() const { return dim_; }
+  int64_t capacity() const { return capacity_; }
+  int64_t row(int64_t head, int64_t position) const { return head * capacity_ + position; }
 
-int64_t codecBytes(KvCodec codec) { return codec == KvCodec::F32 ? 4 : 2; }
+  uint64_t bytes() const {
+    if (codec_ != KvCodec::Int8)
+      return bytesOf({heads_, capacity_, dim_, codec_ == KvCodec::F32 ? 4 : 2});
+    const uint64_t codes = bytesOf({heads_, capacity_, dim_}), scales = bytesOf({heads_, capacity_, groups(), 2});
+    if (codes > UINT64_MAX / 4 || scales > UINT64_MAX / 4)
+      return UINT64_MAX;
+    return scalesAt() + scales;
+  }
 
-double loadWord(const void *cache, KvCodec codec, int64_t index) {
-  if (codec == KvCodec::F32)
-    return static_cast<const float *>(cache)[index];
-  return decodeBf16(static_cast<const uint16_t *>(cache)[index]);
-}
+  double load(const void *plane, int64_t row, int64_t i) const {
+    const int64_t at = row * dim_ + i;
+    switch (codec_) {
+    case KvCodec::F32: return static_cast<const float *>(plane)[at];
+    case KvCodec::Bf16: return decodeBf16(static_cast<const uint16_t *>(plane)[at]);
+    case KvCodec::Int8: break;
+    }
+    const auto *bytes = static_cast<const uint8_t *>(plane);
+    const uint16_t scale = loadLe16(bytes + scalesAt() + uint64_t(row * groups() + i / kGroup) * 2);
+    return double(static_cast<const int8_t *>(plane)[at]) * double(decodeF16(scale));
+  }
 
-void storeWord(void *cache, KvCodec codec, int64_t index, float value) {
-  if (codec == KvCodec::F32)
-    static_cast<float *>(cache)[index] = value;
-  else
-    static_cast<uint16_t *>(cache)[index] = roundToBf16(value);
-}
+  void store(void *plane, int64_t row, const float *x) const {
+    if (codec_ == KvCodec::Int8)
+      return storeInt8(plane, row, x);
+    for (int64_t i = 0; i < dim_; ++i)
+      if (codec_ == KvCodec::F32)
+        static_cast<float *>(plane)[row * dim_ + i] = x[i];
+      else
+        static_cast<uint16_t *>(plane)[row * dim_ + i] = roundToBf16(x[i]);
+  }
+
+private:
+  static constexpr int64_t kGroup = 64; ///< values that share a scale; the last group of a row may be shorter
+
+  int64_t groups() const { return (dim_ + kGroup - 1) / kGroup; }
+  uint64_t scalesAt() const { return (uint64_t(heads_) * uint64_t(capacity_) * uint64_t(dim_) + 63) / 64 * 64; }
+
+  /// Per group: scale = binary16 of max|x| / 127, code = round(x * (1 / scale)) to nearest even within +-127. This is the
+  /// definition of the stored words, so each step is in float32. A scale beyond binary16 becomes its largest number.
+  void storeInt8(void *plane, int64_t row, const float *x) const {
+    auto *codes = static_cast<int8_t *>(plane) + row * dim_;
+    auto *scales = static_cast<uint8_t *>(plane) + scalesAt() + uint64_t(row * groups()) * 2;
+    for (int64_t first = 0; first < dim_; first += kGroup, scales += 2) {
+      const int64_t end = std::min(dim_, first + kGroup);
+      float top = 0;
+      for (int64_t i = first; i < end; ++i)
+        top = std::max(top, std::fabs(x[i]));
+      const uint16_t word = roundToF16(std::min(top / 127.0f, 65504.0f));
+      const float scale = decodeF16(word), inverse = scale > 0 ? 1.0f / scale : 0.0f;
+      for (int64_t i = first; i < end; ++i) {
+        const float code = std::clamp(std::nearbyint(x[i] * inverse), -127.0f, 127.0f);
+        codes[i] = std::isnan(code) ? int8_t(0) : int8_t(code);
+      }
+      storeLe16(scales, word);
+    }
+  }
+
+  int64_t heads_, dim_, capacity_;
+  KvCodec codec_ = KvCodec::Bf16;
+};
 
 /// table[p][i] = {cos, sin} of p * inv_freq[i].
 class RopeTable final : public Builtin {
@@ -60,103 +117,102 @@ private:
   std::vector<double> frequencies_;
 };
 
-/// Rotates the pairs (i, i + dim/2) of every head by the table row of its position.
+/// Rotates the pairs (i, i + pairs) of every head by the table row of its position; the rest is copied.
 class Rope final : public Builtin {
 public:
   explicit Rope(AttributeReader &a)
-      : heads_(a.extent("heads")), dim_(a.extent("dim")), capacity_(a.extent("capacity")) {
-    a.require(dim_ % 2 == 0, "attribute 'dim' is " + std::to_string(dim_) + ", expected an even number");
+      : heads_(a.extent("heads")), dim_(a.extent("dim")), capacity_(a.extent("capacity")),
+        pairs_(a.extentOr("pairs", 0)) {
+    a.require(pairs_ <= dim_ / 2, "attribute 'pairs' is " + std::to_string(pairs_) + ", expected at most dim / 2 = " +
+                                      std::to_string(dim_ / 2));
+    a.require(pairs_ > 0 || dim_ % 2 == 0,
+              "attribute 'dim' is " + std::to_string(dim_) + ", expected an even number");
+    if (pairs_ == 0)
+      pairs_ = dim_ / 2;
   }
   int64_t units(int64_t rows) const override { return rows; }
   std::vector<ArgNeed> args(int64_t rows) const override {
     const uint64_t bytes = bytesOf({rows, heads_, dim_, 4});
-    return {{"x", bytes}, {"table", bytesOf({capacity_, dim_ / 2, 8})}, {"out", bytes, true}};
+    return {{"x", bytes}, {"table", bytesOf({capacity_, pairs_, 8})}, {"out", bytes, true}};
   }
   int64_t positionLimit() const override { return capacity_; }
   void run(const Call &call, int64_t begin, int64_t end) const override {
     const auto *x = static_cast<const float *>(call.args[0]);
     const auto *table = static_cast<const float *>(call.args[1]);
     auto *y = static_cast<float *>(call.args[2]);
-    const int64_t half = dim_ / 2;
     for (int64_t r = begin; r < end; ++r) {
-      const float *angles = table + (call.position + r) * half * 2;
+      const float *angles = table + (call.position + r) * pairs_ * 2;
       for (int64_t h = 0; h < heads_; ++h) {
         const int64_t at = (r * heads_ + h) * dim_;
-        for (int64_t i = 0; i < half; ++i) {
+        for (int64_t i = 0; i < pairs_; ++i) {
           const double c = angles[2 * i], s = angles[2 * i + 1];
-          const double a = x[at + i], b = x[at + half + i];
+          const double a = x[at + i], b = x[at + pairs_ + i];
           y[at + i] = float(a * c - b * s);
-          y[at + half + i] = float(b * c + a * s);
+          y[at + pairs_ + i] = float(b * c + a * s);
         }
+        for (int64_t i = 2 * pairs_; i < dim_; ++i)
+          y[at + i] = x[at + i];
       }
     }
   }
 
 private:
-  int64_t heads_, dim_, capacity_;
+  int64_t heads_, dim_, capacity_, pairs_;
 };
 
 /// Writes row r of key and value to cache position position + r.
 class KvAppend final : public Builtin {
 public:
-  explicit KvAppend(AttributeReader &a)
-      : heads_(a.extent("kv_heads")), dim_(a.extent("dim")), capacity_(a.extent("capacity")),
-        codec_(readCodec(a)) {}
+  explicit KvAppend(AttributeReader &a) : plane_(a) {}
   int64_t units(int64_t rows) const override { return rows; }
   std::vector<ArgNeed> args(int64_t rows) const override {
-    const uint64_t row = bytesOf({rows, heads_, dim_, 4});
-    const uint64_t cache = bytesOf({heads_, capacity_, dim_, codecBytes(codec_)});
-    return {{"key", row}, {"value", row}, {"keys", cache, true}, {"values", cache, true}};
+    const uint64_t row = bytesOf({rows, plane_.heads(), plane_.dim(), 4});
+    return {{"key", row}, {"value", row}, {"keys", plane_.bytes(), true}, {"values", plane_.bytes(), true}};
   }
-  int64_t positionLimit() const override { return capacity_; }
+  int64_t positionLimit() const override { return plane_.capacity(); }
   void run(const Call &call, int64_t begin, int64_t end) const override {
     for (int64_t r = begin; r < end; ++r)
-      for (int64_t h = 0; h < heads_; ++h)
-        for (int64_t i = 0; i < dim_; ++i) {
-          const int64_t from = (r * heads_ + h) * dim_ + i;
-          const int64_t to = (h * capacity_ + call.position + r) * dim_ + i;
-          storeWord(call.args[2], codec_, to, static_cast<const float *>(call.args[0])[from]);
-          storeWord(call.args[3], codec_, to, static_cast<const float *>(call.args[1])[from]);
+      for (int64_t h = 0; h < plane_.heads(); ++h)
+        for (int i = 0; i < 2; ++i) {
+          const float *x = static_cast<const float *>(call.args[i]) + (r * plane_.heads() + h) * plane_.dim();
+          plane_.store(call.args[2 + i], plane_.row(h, call.position + r), x);
         }
   }
 
 private:
-  int64_t heads_, dim_, capacity_;
-  KvCodec codec_;
+  KvPlane plane_;
 };
 
 /// softmax(scale * q k^T) v; row r attends positions 0..position + r; query head h uses KV head
 /// h / (heads / kv_heads). One unit is one head of one row.
 class Attention final : public Builtin {
 public:
-  explicit Attention(AttributeReader &a)
-      : heads_(a.extent("heads")), kvHeads_(a.extent("kv_heads")), dim_(a.extent("dim")),
-        capacity_(a.extent("capacity")), codec_(readCodec(a)), scale_(a.number("scale")) {
-    a.require(heads_ % kvHeads_ == 0, "attribute 'heads' is " + std::to_string(heads_) +
-                                          ", expected a multiple of kv_heads " + std::to_string(kvHeads_));
+  explicit Attention(AttributeReader &a) : heads_(a.extent("heads")), plane_(a), scale_(a.number("scale")) {
+    a.require(heads_ % plane_.heads() == 0, "attribute 'heads' is " + std::to_string(heads_) +
+                                                ", expected a multiple of kv_heads " + std::to_string(plane_.heads()));
   }
   int64_t units(int64_t rows) const override { return rows * heads_; }
   std::vector<ArgNeed> args(int64_t rows) const override {
-    const uint64_t row = bytesOf({rows, heads_, dim_, 4});
-    const uint64_t cache = bytesOf({kvHeads_, capacity_, dim_, codecBytes(codec_)});
-    return {{"query", row}, {"keys", cache}, {"values", cache}, {"out", row, true}};
+    const uint64_t row = bytesOf({rows, heads_, plane_.dim(), 4});
+    return {{"query", row}, {"keys", plane_.bytes()}, {"values", plane_.bytes()}, {"out", row, true}};
   }
-  uint64_t scratchBytes() const override { return bytesOf({capacity_, 8}); }
-  int64_t positionLimit() const override { return capacity_; }
+  uint64_t scratchBytes() const override { return bytesOf({plane_.capacity(), 8}); }
+  int64_t positionLimit() const override { return plane_.capacity(); }
   void run(const Call &call, int64_t begin, int64_t end) const override {
     const auto *query = static_cast<const float *>(call.args[0]);
     const void *keys = call.args[1], *values = call.args[2];
     auto *out = static_cast<float *>(call.args[3]);
     auto *weights = static_cast<double *>(call.scratch);
+    const int64_t dim = plane_.dim();
     for (int64_t unit = begin; unit < end; ++unit) {
       const int64_t length = call.position + unit / heads_ + 1;
-      const int64_t kv = (unit % heads_) / (heads_ / kvHeads_) * capacity_;
-      const float *q = query + unit * dim_;
+      const int64_t first = plane_.row((unit % heads_) / (heads_ / plane_.heads()), 0);
+      const float *q = query + unit * dim;
       double top = -INFINITY;
       for (int64_t p = 0; p < length; ++p) {
         double dot = 0;
-        for (int64_t i = 0; i < dim_; ++i)
-          dot += double(q[i]) * loadWord(keys, codec_, (kv + p) * dim_ + i);
+        for (int64_t i = 0; i < dim; ++i)
+          dot += double(q[i]) * plane_.load(keys, first + p, i);
         weights[p] = dot * scale_;
         top = std::max(top, weights[p]);
       }
@@ -165,18 +221,18 @@ public:
         weights[p] = std::exp(weights[p] - top);
         sum += weights[p];
       }
-      for (int64_t i = 0; i < dim_; ++i) {
+      for (int64_t i = 0; i < dim; ++i) {
         double mixed = 0;
         for (int64_t p = 0; p < length; ++p)
-          mixed += weights[p] * loadWord(values, codec_, (kv + p) * dim_ + i);
-        out[unit * dim_ + i] = float(mixed / sum);
+          mixed += weights[p] * plane_.load(values, first + p, i);
+        out[unit * dim + i] = float(mixed / sum);
       }
     }
   }
 
 private:
-  int64_t heads_, kvHeads_, dim_, capacity_;
-  KvCodec codec_;
+  int64_t heads_;
+  KvPlane plane_;
   double scale_;
 };
 

@@ -19,11 +19,8 @@ const AttributeValue *AttributeReader::find(const char *name, bool required) {
   return nullptr;
 }
 
-int64_t AttributeReader::extent(const char *name, int64_t limit) {
-  const AttributeValue *value = find(name, true);
-  if (!value)
-    return 1;
-  const int64_t *number = std::get_if<int64_t>(value);
+int64_t AttributeReader::checked(const AttributeValue &value, const char *name, int64_t limit) {
+  const int64_t *number = std::get_if<int64_t>(&value);
   if (!number) {
     fail("attribute '" + std::string(name) + "' is not an integer");
     return 1;
@@ -34,6 +31,16 @@ int64_t AttributeReader::extent(const char *name, int64_t limit) {
     return 1;
   }
   return *number;
+}
+
+int64_t AttributeReader::extent(const char *name, int64_t limit) {
+  const AttributeValue *value = find(name, true);
+  return value ? checked(*value, name, limit) : 1;
+}
+
+int64_t AttributeReader::extentOr(const char *name, int64_t absent) {
+  const AttributeValue *value = find(name, false);
+  return value ? checked(*value, name, kLargestExtent) : absent;
 }
 
 double AttributeReader::number(const char *name) {

@@ -14,8 +14,11 @@ public:
   AttributeReader(const AttributeMap &attributes, std::string_view symbol, std::string_view kernelName)
       : attributes_(attributes), symbol_(symbol), kernelName_(kernelName) {}
 
+  static constexpr int64_t kLargestExtent = int64_t(1) << 28;
   /// Integer in [1, limit]; the default limit keeps products of three extents inside 63 bits.
-  int64_t extent(const char *name, int64_t limit = int64_t(1) << 28);
+  int64_t extent(const char *name, int64_t limit = kLargestExtent);
+  /// The same; `absent` when there is no such attribute.
+  int64_t extentOr(const char *name, int64_t absent);
   /// Finite number.
   double number(const char *name);
   /// 0 or 1; absent means 0.
@@ -29,6 +32,7 @@ public:
   Status finish();
 
 private:
+  int64_t checked(const AttributeValue &value, const char *name, int64_t limit);
   const AttributeValue *find(const char *name, bool required);
   void fail(const std::string &what);
 

@@ -17,13 +17,17 @@ struct Entry {
 constexpr Entry kEntries[] = {
     {"ref.add", makeAdd},
     {"ref.attention", makeAttention},
+    {"ref.causal_conv", makeCausalConv},
     {"ref.embedding", makeEmbedding},
+    {"ref.gated_delta", makeGatedDelta},
+    {"ref.gated_head_norm", makeGatedHeadNorm},
     {"ref.head_norm", makeHeadNorm},
     {"ref.kv_append", makeKvAppend},
     {"ref.last_row", makeLastRow},
     {"ref.linear", makeLinear},
     {"ref.rms_norm", makeRmsNorm},
     {"ref.rope", makeRope},
+    {"ref.sigmoid_gate", makeSigmoidGate},
     {"ref.swiglu", makeSwiglu},
     {"rope_table", makeRopeTable},
 };

@@ -26,6 +26,11 @@ std::unique_ptr<Builtin> makeRope(AttributeReader &);
 std::unique_ptr<Builtin> makeKvAppend(AttributeReader &);
 std::unique_ptr<Builtin> makeAttention(AttributeReader &);
 std::unique_ptr<Builtin> makeRopeTable(AttributeReader &);
+// Hybrid.cpp
+std::unique_ptr<Builtin> makeSigmoidGate(AttributeReader &);
+std::unique_ptr<Builtin> makeCausalConv(AttributeReader &);
+std::unique_ptr<Builtin> makeGatedDelta(AttributeReader &);
+std::unique_ptr<Builtin> makeGatedHeadNorm(AttributeReader &);
 
 /// Product of extents in bytes; 2^64-1 when it does not fit, which no launch argument can satisfy.
 inline uint64_t bytesOf(std::initializer_list<int64_t> extents) {

@@ -46,7 +46,8 @@ private:
 class HeadNorm final : public Builtin {
 public:
   explicit HeadNorm(AttributeReader &a)
-      : heads_(a.extent("heads")), dim_(a.extent("dim")), eps_(a.number("eps")) {
+      : heads_(a.extent("heads")), dim_(a.extent("dim")), eps_(a.number("eps")),
+        offset_(a.flag("unit_offset") ? 1.0 : 0.0) {
     a.require(eps_ >= 0, "attribute 'eps' is negative");
   }
   int64_t units(int64_t rows) const override { return rows; }
@@ -59,12 +60,12 @@ public:
     const auto *words = static_cast<const uint16_t *>(call.args[1]);
     auto *y = static_cast<float *>(call.args[2]);
     for (int64_t h = begin * heads_; h < end * heads_; ++h)
-      normalise(x + h * dim_, words, dim_, eps_, 0, y + h * dim_);
+      normalise(x + h * dim_, words, dim_, eps_, offset_, y + h * dim_);
   }
 
 private:
   int64_t heads_, dim_;
-  double eps_;
+  double eps_, offset_;
 };
 
 /// silu(gate) * up, with silu(g) = g / (1 + exp(-g)).

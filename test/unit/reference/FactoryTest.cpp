@@ -59,8 +59,8 @@ TEST(Factory, RulesAcrossAttributes) {
   EXPECT_NE(refusal("ref.kv_append", {{"kv_heads", int64_t(2)},
                                       {"dim", int64_t(4)},
                                       {"capacity", int64_t(8)},
-                                      {"codec", std::string("int8")}})
-                .find("expected bf16 or f32"),
+                                      {"codec", std::string("int4")}})
+                .find("attribute 'codec' is 'int4', expected bf16, f32 or int8"),
             std::string::npos);
 }
 
