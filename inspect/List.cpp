@@ -38,6 +38,11 @@ std::string listText(const Artifact &artifact) {
                     binaryBytes(artifact.payloadBytes()) + ", " +
                     plural(directory.objects.size(), "object") + ", " +
                     plural(directory.bindings.size(), "parameter") + "\n";
+  if (directory.identity)
+    out += "model       " + directory.identity->modelId +
+           (directory.identity->weightsId.empty() ? ""
+                                                  : ", weights " + directory.identity->weightsId) +
+           "\n";
   out += "signature   " + toHex(storageSignature(directory)) + "\n";
   if (directory.files.size() > 1)
     for (const FileEntry &file : directory.files)
@@ -81,6 +86,9 @@ Json listJson(const Artifact &artifact) {
               {"artifact_id", toHex(directory.artifactId)},
               {"storage_signature", toHex(storageSignature(directory))},
               {"payload_bytes", artifact.payloadBytes()}};
+  if (directory.identity)
+    out["identity"] = {{"model_id", directory.identity->modelId},
+                       {"weights_id", directory.identity->weightsId}};
   Json files = Json::array();
   for (const FileEntry &file : directory.files)
     files.push_back({{"path", file.path ? Json(*file.path) : Json(nullptr)},
@@ -95,6 +103,11 @@ Json listJson(const Artifact &artifact) {
     for (const auto &[role, object] : component.resources)
       jsonAppend(resources, role, directory.objects[object].id);
     entry["resources"] = std::move(resources);
+    if (component.proposal) {
+      entry["proposal"] = {{"domain", component.proposal->indexed ? "indexed" : "full"}};
+      if (component.proposal->indexed)
+        entry["proposal"]["rows"] = component.proposal->rows;
+    }
     jsonAppend(components, name, std::move(entry));
   }
   out["components"] = std::move(components);

@@ -11,6 +11,11 @@ namespace {
 
 constexpr Command kCommands[] = {
     {"ls", "components, parameters, objects, files", runLs},
+    {"show", "one object: geometry, uses, provenance, statistics", runShow},
+    {"dump", "codes, scales and values of rows; bytes of a resource", runDump},
+    {"verify", "scan every code, scale and padding byte; SHA-256 manifest", runVerify},
+    {"ledger", "bytes per format and role, bits per weight", runLedger},
+    {"diff", "directory and word differences of two artifacts", runDiff},
 };
 
 std::string helpText() {
