@@ -44,13 +44,15 @@ int openRetry(const char *path, int flags, mode_t mode = 0) {
   return fd;
 }
 
-std::filesystem::path folderOf(const std::filesystem::path &target) {
-  const std::filesystem::path folder = target.parent_path();
-  return folder.empty() ? std::filesystem::path(".") : folder;
+std::string temporaryPrefix(const std::filesystem::path &target) {
+  // File systems hold names of 255 bytes; a long target shares its temporaries' prefix.
+  return "." + target.filename().string().substr(0, 200) + ".ninfer-tmp-";
 }
 
-std::string temporaryPrefix(const std::filesystem::path &target) {
-  return "." + target.filename().string() + ".ninfer-tmp-";
+bool isFile(const std::filesystem::path &path, int fd) {
+  struct stat named, opened;
+  return lstat(path.c_str(), &named) == 0 && fstat(fd, &opened) == 0 &&
+         named.st_dev == opened.st_dev && named.st_ino == opened.st_ino;
 }
 
 /// Removes what killed writers of the same target left behind: a live writer holds a lock on its
@@ -67,10 +69,19 @@ void removeStaleTemporaries(const std::filesystem::path &target) {
       continue;
     const std::filesystem::path path = folder / name;
     Descriptor file{openRetry(path.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK)};
-    if (file.fd >= 0 && flock(file.fd, LOCK_EX | LOCK_NB) == 0)
+    if (file.fd >= 0 && flock(file.fd, LOCK_EX | LOCK_NB) == 0 && isFile(path, file.fd))
       unlink(path.c_str());
   }
   closedir(dir);
+}
+
+std::string descriptorPath(int fd) { return "/proc/self/fd/" + std::to_string(fd); }
+
+} // namespace
+
+std::filesystem::path folderOf(const std::filesystem::path &target) {
+  const std::filesystem::path folder = target.parent_path();
+  return folder.empty() ? std::filesystem::path(".") : folder;
 }
 
 Status syncFolder(const std::filesystem::path &folder) {
@@ -81,9 +92,33 @@ Status syncFolder(const std::filesystem::path &folder) {
   return {};
 }
 
-std::string descriptorPath(int fd) { return "/proc/self/fd/" + std::to_string(fd); }
+Result<FolderLock> FolderLock::take(const std::filesystem::path &folder) {
+  FolderLock lock;
+  lock.fd_ = openRetry(folder.c_str(), O_RDONLY | O_DIRECTORY);
+  if (lock.fd_ < 0)
+    return ioError("NB0906", folder, "cannot open the folder", errno);
+  for (int attempt = 0; flock(lock.fd_, LOCK_EX | LOCK_NB) != 0; ++attempt) {
+    if (errno != EWOULDBLOCK && errno != EINTR)
+      break; // no locks on this file system
+    if (attempt == 6000)
+      return makeError(ErrorKind::Failed, "NB0906",
+                       folder.string() + ": another program keeps the folder locked");
+    usleep(10000);
+  }
+  return lock;
+}
 
-} // namespace
+FolderLock::FolderLock(FolderLock &&other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+
+FolderLock &FolderLock::operator=(FolderLock &&other) noexcept {
+  std::swap(fd_, other.fd_);
+  return *this;
+}
+
+FolderLock::~FolderLock() {
+  if (fd_ >= 0)
+    close(fd_);
+}
 
 Result<OpenedFile> OpenedFile::open(const std::filesystem::path &path, bool followLink) {
   const auto cannot = [&](const std::string &why) {
@@ -219,21 +254,27 @@ Result<AtomicFile> AtomicFile::create(const std::filesystem::path &target, Exist
   removeStaleTemporaries(target);
   AtomicFile file;
   file.existing_ = existing;
-  file.target_ = target;
+  file.target_ = file.temporaryOf_ = target;
   const std::filesystem::path folder = folderOf(target);
   // An unnamed file vanishes with the process, whatever ends it. It gets its name through /proc.
   if (allowUnnamed && access("/proc/self/fd", X_OK) == 0)
     file.fd_ = openRetry(folder.c_str(), O_TMPFILE | O_RDWR, 0666);
   if (file.fd_ >= 0) {
     file.anonymous_ = true;
+    flock(file.fd_, LOCK_EX | LOCK_NB);
     return file;
   }
-  std::string name = (folder / (temporaryPrefix(target) + "XXXXXX")).string();
-  file.fd_ = mkostemp(name.data(), O_CLOEXEC);
-  if (file.fd_ < 0)
-    return ioError("NB0906", target, "cannot create a file in its folder", errno);
-  file.temporary_ = name;
-  flock(file.fd_, LOCK_EX | LOCK_NB);
+  for (int attempt = 0;; ++attempt) {
+    std::string name = (folder / (temporaryPrefix(target) + "XXXXXX")).string();
+    file.fd_ = mkostemp(name.data(), O_CLOEXEC);
+    if (file.fd_ < 0)
+      return ioError("NB0906", target, "cannot create a file in its folder", errno);
+    file.temporary_ = name;
+    // Before the lock another writer may have taken the file for a stale one.
+    if (flock(file.fd_, LOCK_EX) != 0 || isFile(file.temporary_, file.fd_) || attempt == 100)
+      break;
+    close(file.fd_);
+  }
   const mode_t mask = umask(0);
   umask(mask);
   fchmod(file.fd_, 0666 & ~mask);
@@ -251,6 +292,7 @@ AtomicFile &AtomicFile::operator=(AtomicFile &&other) noexcept {
   existing_ = other.existing_;
   position_ = other.position_;
   target_ = std::move(other.target_);
+  temporaryOf_ = std::move(other.temporaryOf_);
   temporary_ = std::move(other.temporary_);
   other.temporary_.clear();
   return *this;
@@ -320,7 +362,7 @@ std::filesystem::path AtomicFile::reopenPath() const {
   return anonymous_ ? std::filesystem::path(descriptorPath(fd_)) : temporary_;
 }
 
-Status AtomicFile::publish() {
+Status AtomicFile::giveName() {
   NINFER_RETURN_IF_ERROR(sync());
   const auto exists = [&] {
     return Status(makeError(ErrorKind::Usage, "NB0905", target_.string() + ": file exists"));
@@ -333,12 +375,11 @@ Status AtomicFile::publish() {
     if (anonymous_) {
       // A link never replaces, so the file first takes a temporary name beside the target.
       const std::filesystem::path folder = folderOf(target_);
-      flock(fd_, LOCK_EX | LOCK_NB);
       for (unsigned attempt = 0;; ++attempt) {
         char suffix[8];
         std::snprintf(suffix, sizeof suffix, "%06x",
                       (unsigned(getpid()) * 2654435761u + attempt * 40503u) & 0xffffff);
-        const std::filesystem::path name = folder / (temporaryPrefix(target_) + suffix);
+        const std::filesystem::path name = folder / (temporaryPrefix(temporaryOf_) + suffix);
         if (linkat(AT_FDCWD, descriptorPath(fd_).c_str(), AT_FDCWD, name.c_str(),
                    AT_SYMLINK_FOLLOW) == 0) {
           temporary_ = name;
@@ -357,8 +398,12 @@ Status AtomicFile::publish() {
     }
     temporary_.clear();
   }
-  close(fd_);
-  fd_ = -1;
+  return {};
+}
+
+Status AtomicFile::publish() {
+  NINFER_RETURN_IF_ERROR(giveName());
+  discard(); // the name stays
   return syncFolder(folderOf(target_));
 }
 

@@ -113,6 +113,12 @@ public:
   const std::filesystem::path &target() const { return target_; }
   /// sync, give it the final name, sync the folder. The object is empty afterwards.
   Status publish();
+  /// First half of publish(): the content is synced and has its final name, the folder is not
+  /// synced, and the file stays open. While it is open it holds a lock (flock) by which others know
+  /// a live writer.
+  Status giveName();
+  /// The final name becomes `name`, in the same folder; before publish() or giveName().
+  void setName(const std::string &name) { target_.replace_filename(name); }
   /// Drops the content (same as destruction).
   void discard();
 
@@ -122,8 +128,31 @@ private:
   Existing existing_ = Existing::Replace;
   uint64_t position_ = 0;
   std::filesystem::path target_;
-  std::filesystem::path temporary_; ///< empty while the file is unnamed
+  std::filesystem::path temporaryOf_; ///< the target at creation: names of temporaries follow it
+  std::filesystem::path temporary_;   ///< empty while the file is unnamed
 };
+
+/// Keeps other holders of the lock of the same folder out (flock on the folder; ends with the
+/// process, whatever ends that). On file systems that cannot lock a folder it locks nothing.
+class FolderLock {
+public:
+  /// Waits for it. NB0906 when the folder cannot be opened or another program keeps its lock for a
+  /// minute.
+  static Result<FolderLock> take(const std::filesystem::path &folder);
+  FolderLock() = default;
+  FolderLock(FolderLock &&other) noexcept;
+  FolderLock &operator=(FolderLock &&other) noexcept;
+  ~FolderLock();
+
+private:
+  int fd_ = -1;
+};
+
+/// Folder a file of that path lies in ("." for a plain name).
+std::filesystem::path folderOf(const std::filesystem::path &target);
+
+/// Brings names given or taken in the folder to the device (NB0906).
+Status syncFolder(const std::filesystem::path &folder);
 
 /// AtomicFile in one call.
 Status writeFileAtomically(const std::filesystem::path &path, std::span<const std::byte> bytes,

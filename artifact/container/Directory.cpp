@@ -34,8 +34,7 @@ public:
     NINFER_RETURN_IF_ERROR(parseFree(root, "metadata", directory_.metadata));
     NINFER_RETURN_IF_ERROR(parseFree(root, "provenance", directory_.provenance));
     if (directory_.metadata.contains("name"))
-      NINFER_RETURN_IF_ERROR(
-          identifier(directory_.metadata["name"], "metadata.name").takeStatus());
+      NINFER_RETURN_IF_ERROR(identifier(directory_.metadata["name"], "metadata.name").takeStatus());
     return std::move(directory_);
   }
 
@@ -147,8 +146,7 @@ private:
     if (!components.contains("text"))
       return fail("components", "missing member 'text'");
     for (auto it = components.begin(); it != components.end(); ++it) {
-      NINFER_RETURN_IF_ERROR(
-          identifier(Json(it.key()), "components: name").takeStatus());
+      NINFER_RETURN_IF_ERROR(identifier(Json(it.key()), "components: name").takeStatus());
       const std::string what = "components." + it.key();
       NINFER_RETURN_IF_ERROR(jsonMembers(it.value(), {"config"},
                                          {"target", "resources", "proposal"}, at(what), kRule));
@@ -247,8 +245,7 @@ private:
     if (!bindings.is_object())
       return fail("bindings", "expected object, got " + jsonExcerpt(bindings));
     for (auto it = bindings.begin(); it != bindings.end(); ++it) {
-      NINFER_RETURN_IF_ERROR(
-          identifier(Json(it.key()), "bindings: parameter name").takeStatus());
+      NINFER_RETURN_IF_ERROR(identifier(Json(it.key()), "bindings: parameter name").takeStatus());
       NINFER_ASSIGN_OR_RETURN(Binding binding,
                               parseBinding(it.value(), "binding '" + it.key() + "'"));
       directory_.bindings.emplace(it.key(), std::move(binding));
@@ -265,19 +262,16 @@ private:
       NINFER_RETURN_IF_ERROR(jsonMembers(uses[i], {"parameter", "input"},
                                          {"activation_policy", "auxiliaries"}, at(what), kRule));
       Use use;
-      NINFER_ASSIGN_OR_RETURN(use.parameter,
-                              identifier(uses[i]["parameter"], what + ".parameter"));
-      NINFER_ASSIGN_OR_RETURN(use.input,
-                              identifier(uses[i]["input"], what + ".input"));
+      NINFER_ASSIGN_OR_RETURN(use.parameter, identifier(uses[i]["parameter"], what + ".parameter"));
+      NINFER_ASSIGN_OR_RETURN(use.input, identifier(uses[i]["input"], what + ".input"));
       what = "use '" + use.parameter + "' @ '" + use.input + "'";
       if (!directory_.bindings.count(use.parameter))
         return fail(what, "no binding of this parameter");
       if (!seen.emplace(use.parameter, use.input).second)
         return fail(what, "duplicate use");
       if (uses[i].contains("activation_policy")) {
-        NINFER_ASSIGN_OR_RETURN(
-            std::string name,
-            identifier(uses[i]["activation_policy"], what + ".activation_policy"));
+        NINFER_ASSIGN_OR_RETURN(std::string name, identifier(uses[i]["activation_policy"],
+                                                             what + ".activation_policy"));
         use.policy = activationPolicyFromName(name);
         if (!use.policy)
           return fail(what + ".activation_policy",

@@ -65,8 +65,7 @@ protected:
       return fail(named, "missing member 'kind'");
     const Json &kind = json["kind"];
     if (kind != "tensor" && kind != "resource")
-      return fail(named + ".kind",
-                  "expected \"tensor\" or \"resource\", got " + jsonExcerpt(kind));
+      return fail(named + ".kind", "expected \"tensor\" or \"resource\", got " + jsonExcerpt(kind));
     return kind == "tensor";
   }
 

@@ -48,8 +48,8 @@ private:
     } else {
       NINFER_RETURN_IF_ERROR(
           jsonMembers(root, {"identity", "objects"}, {}, at("directory"), kRule));
-      NINFER_RETURN_IF_ERROR(jsonMembers(root["identity"], {"model_id", "weights_id"}, {},
-                                         at("identity"), kRule));
+      NINFER_RETURN_IF_ERROR(
+          jsonMembers(root["identity"], {"model_id", "weights_id"}, {}, at("identity"), kRule));
       NINFER_ASSIGN_OR_RETURN(identity.modelId,
                               identifier(root["identity"]["model_id"], "identity.model_id"));
       NINFER_ASSIGN_OR_RETURN(identity.weightsId,

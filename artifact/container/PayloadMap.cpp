@@ -95,7 +95,8 @@ Status PayloadMap::setPayload(const Directory &directory, uint64_t payloadOffset
   const auto rounded = bytes ? checkedAlignUp(*bytes, pageSize()) : std::nullopt;
   if (!rounded || *rounded > SIZE_MAX / 2)
     return cannotMap(shownEntry_, begin, ENOMEM);
-  void *range = mmap(nullptr, *rounded, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void *range =
+      mmap(nullptr, *rounded, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (range == MAP_FAILED)
     return cannotMap(shownEntry_, begin, errno);
   range_ = static_cast<std::byte *>(range);
@@ -114,8 +115,8 @@ Result<std::span<const std::byte>> PayloadMap::range(uint64_t offset, uint64_t b
                              [](uint64_t value, const Segment &s) { return value < s.end; });
   for (; at != segments_.end() && at->begin < end; ++at) {
     NINFER_RETURN_IF_ERROR(openSegment(size_t(at - segments_.begin())));
-    NINFER_RETURN_IF_ERROR(fill(*at, std::max(offset, at->begin + at->mapped),
-                                std::min(end, at->end)));
+    NINFER_RETURN_IF_ERROR(
+        fill(*at, std::max(offset, at->begin + at->mapped), std::min(end, at->end)));
   }
   return std::span<const std::byte>(address(offset), bytes);
 }
@@ -160,8 +161,7 @@ Result<OpenedFile> PayloadMap::openPart(size_t index) const {
   if (file.size() < sizeof header)
     return refuse("too short: expected at least 32 bytes of header, got " +
                   std::to_string(file.size()));
-  NINFER_RETURN_IF_ERROR(
-      file.readAt(0, std::as_writable_bytes(std::span(header)), segment.path));
+  NINFER_RETURN_IF_ERROR(file.readAt(0, std::as_writable_bytes(std::span(header)), segment.path));
   if (std::memcmp(header, kPartMagic.data(), kPartMagic.size()) != 0)
     return refuse(std::memcmp(header, "NINFER\0", 7) == 0
                       ? "an entry file, expected a part (wrong magic)"

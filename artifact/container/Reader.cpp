@@ -69,9 +69,7 @@ Result<Artifact> Artifact::open(const std::filesystem::path &path,
   if (jsonBytes == 0 || jsonBytes > content.size() - headerBytes)
     return fail("directory length " + std::to_string(jsonBytes) + " is outside 1.." +
                 std::to_string(content.size() - headerBytes) + ", what the file can hold");
-  if (jsonBytes > kMaxDirectoryBytes)
-    return fail("directory length " + std::to_string(jsonBytes) + " exceeds the limit of " +
-                std::to_string(kMaxDirectoryBytes) + " bytes");
+  NINFER_RETURN_IF_ERROR(checkDirectoryBytes(jsonBytes, file));
   const uint64_t payloadOffset = *checkedAlignUp(headerBytes + jsonBytes, kPage);
   if (content.size() < payloadOffset)
     return fail("file has " + std::to_string(content.size()) +
@@ -134,6 +132,14 @@ Result<EncodedGeometry> Artifact::geometry(size_t index) const {
     return makeError(ErrorKind::Failed, "NB0106",
                      path_.string() + ": object '" + object.id + "': a resource has no geometry");
   return encodedGeometry(*object.format, *object.layout, object.shape);
+}
+
+Status checkDirectoryBytes(uint64_t jsonBytes, const std::string &fileName) {
+  if (jsonBytes > kMaxDirectoryBytes)
+    return makeError(ErrorKind::BadFile, "NB0103",
+                     fileName + ": directory length " + std::to_string(jsonBytes) +
+                         " exceeds the limit of " + std::to_string(kMaxDirectoryBytes) + " bytes");
+  return {};
 }
 
 Status checkObject(const Directory &directory, size_t index, const std::string &fileName) {

@@ -78,6 +78,9 @@ private:
   uint64_t payloadBytes_ = 0;
 };
 
+/// The limit of the directory text (NB0103).
+Status checkDirectoryBytes(uint64_t jsonBytes, const std::string &fileName);
+
 /// Gates of a framing 3 directory text alone (no file needed): JSON, closed members, types, ids,
 /// ranges, references, limits. `fileName` is the entry's base name. NB0104, NB0105.
 Result<Directory> parseDirectory(std::string_view text, const std::string &fileName);

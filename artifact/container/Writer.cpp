@@ -1,10 +1,12 @@
 #include "artifact/container/Writer.h"
 
+#include "artifact/container/Names.h"
+#include "artifact/container/PartFiles.h"
 #include "artifact/container/Reader.h"
+#include "artifact/container/Segments.h"
 #include "artifact/container/Signature.h"
 #include "support/Bytes.h"
 #include "support/Checked.h"
-#include "support/Json.h"
 
 #include <algorithm>
 #include <cstring>
@@ -13,76 +15,17 @@ namespace ninfer {
 
 namespace {
 
-constexpr uint64_t kHeaderBytes = 32;
 constexpr uint64_t kPage = 4096;
-
-Json bindingJson(const Directory &directory, const Binding &binding) {
-  if (binding.whole)
-    return Json::object({{"object", directory.objects[binding.parts.at(0).object].id}});
-  Json parts = Json::array();
-  for (const RangePart &part : binding.parts)
-    parts.push_back(Json::object({{"object", directory.objects[part.object].id},
-                                  {"range", Json::array({part.begin, part.end})}}));
-  return Json::object({{"parts", std::move(parts)}});
-}
-
-Json componentsJson(const Directory &directory) {
-  Json out = Json::object();
-  for (const auto &[name, component] : directory.components) {
-    Json json = {{"config", component.config}};
-    if (component.target)
-      json["target"] = *component.target;
-    if (!component.resources.empty()) {
-      Json resources = Json::object();
-      for (const auto &[role, object] : component.resources)
-        resources[role] = directory.objects[object].id;
-      json["resources"] = std::move(resources);
-    }
-    if (component.proposal) {
-      json["proposal"] = {{"domain", component.proposal->indexed ? "indexed" : "full"}};
-      if (component.proposal->indexed)
-        json["proposal"]["rows"] = component.proposal->rows;
-    }
-    jsonAppend(out, name, std::move(json));
-  }
-  return out;
-}
-
-Json objectJson(const ObjectEntry &object) {
-  if (object.isTensor)
-    return Json{{"id", object.id},
-                {"shape", object.shape},
-                {"format", object.formatName},
-                {"layout", object.layoutName},
-                {"offset", object.offset},
-                {"bytes", object.bytes},
-                {"kind", "tensor"}};
-  return Json{{"id", object.id},
-              {"encoding", object.encoding},
-              {"offset", object.offset},
-              {"bytes", object.bytes},
-              {"kind", "resource"}};
-}
-
-Json useJson(const Directory &directory, const Use &use) {
-  Json json = {{"parameter", use.parameter}, {"input", use.input}};
-  if (use.policy)
-    json["activation_policy"] = std::string(canonicalName(*use.policy));
-  if (!use.auxiliaries.empty()) {
-    Json auxiliaries = Json::object();
-    for (const auto &[role, binding] : use.auxiliaries)
-      auxiliaries[role] = bindingJson(directory, binding);
-    json["auxiliaries"] = std::move(auxiliaries);
-  }
-  return json;
-}
+constexpr uint64_t kPartPayloadOffset = 4096;
+/// In part names until the content is known.
+constexpr std::string_view kNoToken = "0000000000000000";
 
 /// 16 bytes in the form of a version 8 UUID (RFC 9562: free content).
-std::array<uint8_t, 16> contentId(std::string_view directoryText, const Sha256Digest &payload) {
+ArtifactId contentId(std::string_view directoryText, const Sha256Digest &payload) {
   Sha256 hash;
   hash.update(directoryText).update(std::as_bytes(std::span(payload)));
   const Sha256Digest digest = hash.finish();
-  std::array<uint8_t, 16> id;
+  ArtifactId id;
   std::copy_n(digest.begin(), id.size(), id.begin());
   id[6] = uint8_t((id[6] & 0x0f) | 0x80);
   id[8] = uint8_t((id[8] & 0x3f) | 0x80);
@@ -93,117 +36,60 @@ Status planError(const std::filesystem::path &target, const std::string &why) {
   return makeError(ErrorKind::Failed, "NB0107", target.string() + ": " + why);
 }
 
+/// Spells the registry's names as framing 2 does; refuses what that framing has no place for.
+Status toFraming2(Directory &directory, const std::filesystem::path &target) {
+  directory.framing = 2;
+  if (!directory.identity)
+    return planError(target, "framing 2 needs a model id and a weights id");
+  if (!directory.components.empty() || !directory.bindings.empty() || !directory.uses.empty())
+    return planError(target, "framing 2 holds objects only, no components, bindings or uses");
+  for (ObjectEntry &object : directory.objects) {
+    if (object.format)
+      object.formatName = *nameInFraming(2, *object.format);
+    if (object.layout)
+      object.layoutName = *nameInFraming(2, *object.layout);
+    if (!object.isTensor)
+      object.encoding = rawEncodingName(2);
+  }
+  return {};
+}
+
 } // namespace
 
-Result<std::string> encodeDirectory(const Directory &directory) {
-  Json root = Json::object();
-  root["components"] = componentsJson(directory);
-  Json objects = Json::array();
-  for (const ObjectEntry &object : directory.objects)
-    objects.push_back(objectJson(object));
-  root["objects"] = std::move(objects);
-  Json bindings = Json::object();
-  for (const auto &[name, binding] : directory.bindings)
-    jsonAppend(bindings, name, bindingJson(directory, binding));
-  root["bindings"] = std::move(bindings);
-  Json uses = Json::array();
-  for (const Use &use : directory.uses)
-    uses.push_back(useJson(directory, use));
-  root["uses"] = std::move(uses);
-  if (!directory.metadata.is_null())
-    root["metadata"] = directory.metadata;
-  if (!directory.provenance.is_null())
-    root["provenance"] = directory.provenance;
-  Json files = Json::array();
-  for (const FileEntry &file : directory.files) {
-    Json entry = {{"path", nullptr}, {"payload_bytes", file.payloadBytes}};
-    if (file.path)
-      entry["path"] = *file.path;
-    files.push_back(std::move(entry));
-  }
-  root["files"] = std::move(files);
-  try {
-    return root.dump();
-  } catch (const Json::type_error &error) { // the one thing that dump() cannot write
-    return makeError(ErrorKind::Failed, "NB0107",
-                     std::string("a name or value of the directory is not UTF-8 (") + error.what() +
-                         ")");
-  }
-}
-
-Result<uint32_t> ArtifactPlan::addTensor(std::string id, std::vector<uint64_t> shape, Format format,
-                                         Layout layout) {
-  Result<EncodedGeometry> geometry = encodedGeometry(format, layout, shape);
-  if (!geometry.ok()) {
-    Error error = geometry.takeStatus().takeError();
-    error.message = "object '" + id + "': " + error.message;
-    return error;
-  }
-  const auto offset = checkedAlignUp(cursor_, geometry->alignment);
-  const auto end = offset ? checkedAdd(*offset, geometry->totalBytes) : std::nullopt;
-  if (!end)
-    return makeError(ErrorKind::Failed, "NB0107",
-                     "object '" + id + "': payload exceeds 2^64-1 bytes");
-  const auto index = uint32_t(directory_.objects.size());
-  if (!ids_.emplace(id, index).second)
-    return makeError(ErrorKind::Failed, "NB0107", "duplicate object id '" + id + "'");
-  ObjectEntry object;
-  object.id = std::move(id);
-  object.shape = std::move(shape);
-  object.formatName = v3Name(format);
-  object.layoutName = v3Name(layout);
-  object.format = format;
-  object.layout = layout;
-  object.offset = *offset;
-  object.bytes = geometry->totalBytes;
-  directory_.objects.push_back(std::move(object));
-  cursor_ = *end;
-  return index;
-}
-
-Result<uint32_t> ArtifactPlan::addResource(std::string id, uint64_t bytes) {
-  const auto end = checkedAdd(cursor_, bytes);
-  if (bytes == 0 || !end)
-    return makeError(ErrorKind::Failed, "NB0107",
-                     "resource '" + id + "': size " + std::to_string(bytes) +
-                         " is zero or too large");
-  const auto index = uint32_t(directory_.objects.size());
-  if (!ids_.emplace(id, index).second)
-    return makeError(ErrorKind::Failed, "NB0107", "duplicate object id '" + id + "'");
-  ObjectEntry object;
-  object.id = std::move(id);
-  object.isTensor = false;
-  object.encoding = "raw_bytes_v1";
-  object.offset = cursor_;
-  object.bytes = bytes;
-  directory_.objects.push_back(std::move(object));
-  cursor_ = *end;
-  return index;
-}
-
-void ArtifactPlan::bindWhole(const std::string &parameter, uint32_t object) {
-  const uint64_t elements = checkedProduct(directory_.objects.at(object).shape).value_or(0);
-  directory_.bindings[parameter] = Binding{true, {{object, 0, elements}}};
-}
-
-void ArtifactPlan::bindRange(const std::string &parameter, uint32_t object, uint64_t begin,
-                             uint64_t end) {
-  directory_.bindings[parameter] = Binding{false, {{object, begin, end}}};
-}
-
 struct ArtifactWriter::Impl {
-  AtomicFile file;
-  Directory directory; ///< with `files`
-  std::string text;    ///< of the directory, without padding
+  /// One file and the payload segment in it.
+  struct Output {
+    AtomicFile file;
+    uint64_t begin = 0, end = 0; ///< in the logical payload
+    uint64_t fileOffset = 0;     ///< of `begin`
+  };
+
+  std::filesystem::path target;
+  std::vector<Output> outputs; ///< the entry first
+  Directory directory;         ///< with `files`
+  std::string text;            ///< of the directory, without padding
   WriterOptions options;
-  uint64_t payloadOffset = 0, payloadBytes = 0;
+  uint64_t headerBytes = 0, payloadOffset = 0, payloadBytes = 0;
   uint32_t current = 0; ///< object being written
   uint64_t written = 0; ///< bytes of it
   uint64_t hashed = 0;  ///< payload bytes in `hash`, gaps included
   Sha256 hash;
 
+  Status planFiles();
+  Status checkPlan() const;
+  Status createFiles();
+  Status writeHeads(const ArtifactId &id);
+  Status writePayload(uint64_t offset, std::span<const std::byte> bytes);
+  Status nameParts(const ArtifactId &id);
+  Status readBack(const WriteReport &report);
+  Status publish(const ArtifactId &id);
+  /// Drops the unpublished files, and published parts that no entry refers to.
+  void abandon(const ArtifactId &id);
+  std::vector<PartCandidate> parts(const ArtifactId &id) const;
+  std::string entryName() const { return target.filename().string(); }
+
   void hashGap(uint64_t end) {
-    static constexpr std::byte kZeros[256] = {};
+    static constexpr std::byte kZeros[4096] = {};
     while (hashed < end) {
       const uint64_t count = std::min<uint64_t>(end - hashed, sizeof kZeros);
       hash.update(std::span(kZeros, count));
@@ -220,44 +106,107 @@ ArtifactWriter::~ArtifactWriter() = default;
 Result<ArtifactWriter> ArtifactWriter::create(const std::filesystem::path &target,
                                               const ArtifactPlan &plan, WriterOptions options) {
   auto impl = std::make_unique<Impl>();
+  impl->target = target;
   impl->options = std::move(options);
   impl->directory = plan.directory();
-  impl->directory.framing = 3;
-  impl->directory.files = {FileEntry{std::nullopt, plan.payloadBytes()}};
+  impl->directory.artifactId = {};
   impl->payloadBytes = plan.payloadBytes();
-  NINFER_ASSIGN_OR_RETURN(impl->text, encodeDirectory(impl->directory));
+  if (impl->options.framing == 2)
+    NINFER_RETURN_IF_ERROR(toFraming2(impl->directory, target));
+  else
+    impl->directory.framing = 3;
+  NINFER_RETURN_IF_ERROR(impl->planFiles());
+  NINFER_RETURN_IF_ERROR(impl->checkPlan());
+  NINFER_RETURN_IF_ERROR(impl->createFiles());
+  return ArtifactWriter(std::move(impl));
+}
 
-  // What the reader would refuse is refused before a byte is written.
-  const std::string name = target.filename().string();
-  NINFER_ASSIGN_OR_RETURN(const Directory parsed, parseDirectory(impl->text, name));
+/// Sets text, files, and where the payload starts.
+Status ArtifactWriter::Impl::planFiles() {
+  const auto named = [&](Status status) {
+    if (status.ok())
+      return status;
+    Error error = status.takeError();
+    error.message = target.string() + ": " + error.message;
+    return Status(std::move(error));
+  };
+  headerBytes = directory.framing == 3 ? 32 : 16;
+  if (directory.framing == 3) {
+    auto segments = segmentPayload(
+        payloadBytes, options.maxFileBytes,
+        [&](size_t index) { return partFileName(entryName(), std::string(kNoToken), index); },
+        [&](const std::vector<FileEntry> &files) {
+          directory.files = files;
+          return encodeDirectory(directory);
+        });
+    if (!segments.ok())
+      return named(segments.takeStatus());
+    text = std::move(segments->text);
+    payloadOffset = headerBytes + segments->jsonBytes;
+  } else {
+    directory.files = {FileEntry{std::nullopt, payloadBytes}};
+    auto encoded = encodeDirectory(directory);
+    if (!encoded.ok())
+      return named(encoded.takeStatus());
+    text = encoded.take();
+    payloadOffset = *checkedAlignUp(headerBytes + text.size(), kPage);
+    const auto end = checkedAdd(payloadOffset, payloadBytes);
+    if (options.maxFileBytes && (!end || *end > *options.maxFileBytes))
+      return makeError(ErrorKind::Usage, "NB0111",
+                       target.string() + ": a file size of at most " +
+                           std::to_string(*options.maxFileBytes) +
+                           " bytes: framing 2 has one file, and it would take " +
+                           (end ? std::to_string(*end) : "more than 2^64-1"));
+  }
+  if (!checkedAdd(payloadOffset, payloadBytes))
+    return planError(target, "file size exceeds 2^64-1 bytes");
+  return {};
+}
+
+/// What the reader would refuse is refused before a byte is written.
+Status ArtifactWriter::Impl::checkPlan() const {
+  const std::string name = entryName();
+  NINFER_RETURN_IF_ERROR(checkDirectoryBytes(
+      directory.framing == 3 ? payloadOffset - headerBytes : text.size(), name));
+  NINFER_ASSIGN_OR_RETURN(
+      const Directory parsed,
+      directory.framing == 3 ? parseDirectory(text, name)
+                             : parseIdentityDirectory(text, directory.framing, payloadBytes, name));
   NINFER_RETURN_IF_ERROR(checkAllObjects(parsed, name));
-  if (storageSignatureText(parsed) != storageSignatureText(impl->directory))
+  if (storageSignatureText(parsed) != storageSignatureText(directory))
     return planError(target, "the directory does not survive its JSON form (a whole binding with a "
                              "partial range, or names that disagree)");
+  return {};
+}
 
-  const auto payloadOffset = checkedAlignUp(kHeaderBytes + impl->text.size(), kPage);
-  const auto fileBytes =
-      payloadOffset ? checkedAdd(*payloadOffset, impl->payloadBytes) : std::nullopt;
-  if (!fileBytes)
-    return planError(target, "file size exceeds 2^64-1 bytes");
-  impl->payloadOffset = *payloadOffset;
-  NINFER_ASSIGN_OR_RETURN(impl->file, AtomicFile::create(target, impl->options.existing));
-  NINFER_RETURN_IF_ERROR(impl->file.resize(*fileBytes, impl->options.reserve));
-
-  std::string head("NINFER\0\x03", 8);
-  head.resize(kHeaderBytes, '\0');
-  storeLe64(head.data() + 8, *payloadOffset - kHeaderBytes);
-  head += impl->text;
-  head.resize(*payloadOffset, ' ');
-  NINFER_RETURN_IF_ERROR(impl->file.write(head));
-  return ArtifactWriter(std::move(impl));
+Status ArtifactWriter::Impl::createFiles() {
+  uint64_t begin = 0;
+  for (size_t i = 0; i < directory.files.size(); ++i) {
+    Output output;
+    output.begin = begin;
+    output.end = begin += directory.files[i].payloadBytes;
+    output.fileOffset = i == 0 ? payloadOffset : kPartPayloadOffset;
+    // A part takes its name when the content is known; until then it is a file of the entry's. A
+    // part of equal content may be there already.
+    NINFER_ASSIGN_OR_RETURN(
+        output.file,
+        AtomicFile::create(target, i == 0 ? options.existing : AtomicFile::Existing::Replace));
+    NINFER_RETURN_IF_ERROR(
+        output.file.resize(output.fileOffset + (output.end - output.begin), options.reserve));
+    outputs.push_back(std::move(output));
+  }
+  if (const auto stray = strayParts(target); !stray.empty()) {
+    NINFER_ASSIGN_OR_RETURN(const FolderLock lock, FolderLock::take(folderOf(target)));
+    removeUnreferencedParts(folderOf(target), stray);
+  }
+  return {};
 }
 
 Status ArtifactWriter::append(uint32_t object, std::span<const std::byte> chunk) {
   Impl &impl = *impl_;
   const std::vector<ObjectEntry> &objects = impl.directory.objects;
   const auto fail = [&](const std::string &why) {
-    return makeError(ErrorKind::Failed, "NB0108", impl.file.target().string() + ": " + why);
+    return makeError(ErrorKind::Failed, "NB0108", impl.target.string() + ": " + why);
   };
   if (object >= objects.size())
     return fail("no object " + std::to_string(object) + " in the plan");
@@ -276,15 +225,26 @@ Status ArtifactWriter::append(uint32_t object, std::span<const std::byte> chunk)
   impl.hashGap(entry.offset);
   impl.hash.update(chunk);
   impl.hashed += chunk.size();
-  NINFER_RETURN_IF_ERROR(
-      impl.file.writeAt(impl.payloadOffset + entry.offset + impl.written, chunk));
+  NINFER_RETURN_IF_ERROR(impl.writePayload(entry.offset + impl.written, chunk));
   impl.written += chunk.size();
+  return {};
+}
+
+Status ArtifactWriter::Impl::writePayload(uint64_t offset, std::span<const std::byte> bytes) {
+  auto at = std::upper_bound(outputs.begin(), outputs.end(), offset,
+                             [](uint64_t value, const Output &o) { return value < o.end; });
+  for (; !bytes.empty(); ++at) {
+    const auto piece = bytes.first(std::min<uint64_t>(bytes.size(), at->end - offset));
+    NINFER_RETURN_IF_ERROR(at->file.writeAt(at->fileOffset + (offset - at->begin), piece));
+    offset += piece.size();
+    bytes = bytes.subspan(piece.size());
+  }
   return {};
 }
 
 Result<WriteReport> ArtifactWriter::finish() {
   Impl &impl = *impl_;
-  const std::string target = impl.file.target().string();
+  const std::string target = impl.target.string();
   const std::vector<ObjectEntry> &objects = impl.directory.objects;
   if (impl.current + 1 != objects.size() || impl.written != objects.back().bytes)
     return makeError(ErrorKind::Failed, "NB0108",
@@ -292,44 +252,134 @@ Result<WriteReport> ArtifactWriter::finish() {
                          std::to_string(impl.current + 1) + " of " +
                          std::to_string(objects.size()) + ") has " + std::to_string(impl.written) +
                          " of " + std::to_string(objects[impl.current].bytes) + " bytes");
+  impl.hashGap(impl.payloadBytes);
   WriteReport report;
   report.payloadOffset = impl.payloadOffset;
-  report.fileBytes = impl.payloadOffset + impl.payloadBytes;
   report.payloadSha256 = impl.hash.finish();
-  report.artifactId = contentId(impl.text, report.payloadSha256);
   report.storageSignature = storageSignature(impl.directory);
-  NINFER_RETURN_IF_ERROR(impl.file.writeAt(16, std::as_bytes(std::span(report.artifactId))));
-  NINFER_RETURN_IF_ERROR(impl.file.sync());
-
-  {
-    NINFER_ASSIGN_OR_RETURN(const Artifact artifact,
-                            Artifact::open(impl.file.reopenPath(), impl.file.target()));
-    artifact.advise(MappedFile::Access::Sequential);
-    if (artifact.directoryText() != impl.text ||
-        artifact.directory().artifactId != report.artifactId)
-      return makeError(ErrorKind::Failed, "NB0108",
-                       target + ": reading the file back gives another directory");
-    if (impl.options.verifyContent) {
-      VerifyOptions options;
-      options.onBytes = impl.options.onVerified;
-      NINFER_ASSIGN_OR_RETURN(const VerifyReport content, verifyArtifact(artifact, options));
-      NINFER_RETURN_IF_ERROR(verifyReportStatus(content, target));
-    }
-    constexpr size_t kWindow = size_t(32) << 20;
-    Sha256 hash;
-    NINFER_ASSIGN_OR_RETURN(const std::span<const std::byte> payload, artifact.payload());
-    for (std::span<const std::byte> rest = payload; !rest.empty();) {
-      const auto window = rest.first(std::min(kWindow, rest.size()));
-      hash.update(window);
-      rest = rest.subspan(window.size());
-      artifact.release();
-    }
-    if (hash.finish() != report.payloadSha256)
-      return makeError(ErrorKind::Failed, "NB0108",
-                       target + ": reading the file back gives another payload digest");
+  if (impl.directory.framing == 3)
+    report.artifactId = contentId(impl.text, report.payloadSha256);
+  NINFER_RETURN_IF_ERROR(impl.nameParts(report.artifactId));
+  for (const Impl::Output &output : impl.outputs) {
+    const uint64_t bytes = output.fileOffset + (output.end - output.begin);
+    report.files.emplace_back(output.file.target().filename().string(), bytes);
+    report.fileBytes += bytes;
   }
-  NINFER_RETURN_IF_ERROR(impl.file.publish());
+  NINFER_RETURN_IF_ERROR(impl.writeHeads(report.artifactId));
+  for (Impl::Output &output : impl.outputs)
+    NINFER_RETURN_IF_ERROR(output.file.sync());
+  NINFER_RETURN_IF_ERROR(impl.readBack(report));
+  if (Status status = impl.publish(report.artifactId); !status.ok()) {
+    impl.abandon(report.artifactId);
+    return status;
+  }
   return report;
+}
+
+/// The part names with the token of the id; the text keeps its length.
+Status ArtifactWriter::Impl::nameParts(const ArtifactId &id) {
+  if (outputs.size() == 1)
+    return {};
+  const size_t before = text.size();
+  for (size_t i = 1; i < outputs.size(); ++i) {
+    directory.files[i].path = partFileName(entryName(), partToken(id), i);
+    outputs[i].file.setName(*directory.files[i].path);
+  }
+  NINFER_ASSIGN_OR_RETURN(text, encodeDirectory(directory));
+  return text.size() == before ? Status()
+                               : planError(target, "the names of the parts changed their length");
+}
+
+Status ArtifactWriter::Impl::writeHeads(const ArtifactId &id) {
+  std::string head("NINFER\0\0", 8);
+  head[7] = char(directory.framing);
+  head.resize(headerBytes, '\0');
+  if (directory.framing == 3) {
+    storeLe64(head.data() + 8, payloadOffset - headerBytes);
+    std::memcpy(head.data() + 16, id.data(), id.size());
+    head += text;
+    head.resize(payloadOffset, ' ');
+  } else {
+    storeLe64(head.data() + 8, text.size());
+    head += text;
+    head.resize(payloadOffset, '\0');
+  }
+  NINFER_RETURN_IF_ERROR(outputs[0].file.writeAt(0, asByteSpan(head)));
+  for (size_t i = 1; i < outputs.size(); ++i) {
+    std::string part("NINPRT\0\x03", 8);
+    part.resize(32);
+    storeLe64(part.data() + 8, i);
+    std::memcpy(part.data() + 16, id.data(), id.size());
+    NINFER_RETURN_IF_ERROR(outputs[i].file.writeAt(0, asByteSpan(part)));
+  }
+  return {};
+}
+
+/// What is on the device, through the reader, is what was meant.
+Status ArtifactWriter::Impl::readBack(const WriteReport &report) {
+  std::vector<std::filesystem::path> partPaths;
+  for (size_t i = 1; i < outputs.size(); ++i)
+    partPaths.push_back(outputs[i].file.reopenPath());
+  NINFER_ASSIGN_OR_RETURN(const Artifact artifact, Artifact::open(outputs[0].file.reopenPath(),
+                                                                  target, std::move(partPaths)));
+  artifact.advise(MappedFile::Access::Sequential);
+  if (artifact.directoryText() != text || artifact.directory().artifactId != report.artifactId)
+    return makeError(ErrorKind::Failed, "NB0108",
+                     target.string() + ": reading the file back gives another directory");
+  if (options.verifyContent) {
+    VerifyOptions verify;
+    verify.onBytes = options.onVerified;
+    NINFER_ASSIGN_OR_RETURN(const VerifyReport content, verifyArtifact(artifact, verify));
+    NINFER_RETURN_IF_ERROR(verifyReportStatus(content, target.string()));
+  }
+  constexpr uint64_t kWindow = uint64_t(32) << 20;
+  Sha256 again;
+  for (uint64_t at = 0; at < payloadBytes;) {
+    const uint64_t count = std::min(kWindow, payloadBytes - at);
+    NINFER_ASSIGN_OR_RETURN(const auto window, artifact.range(at, count));
+    again.update(window);
+    at += count;
+    artifact.release();
+  }
+  if (again.finish() != report.payloadSha256)
+    return makeError(ErrorKind::Failed, "NB0108",
+                     target.string() + ": reading the file back gives another payload digest");
+  return options.check ? options.check(artifact) : Status();
+}
+
+std::vector<PartCandidate> ArtifactWriter::Impl::parts(const ArtifactId &id) const {
+  std::vector<PartCandidate> out;
+  for (size_t i = 1; i < directory.files.size(); ++i)
+    out.push_back({folderOf(target) / *directory.files[i].path, id, i});
+  return out;
+}
+
+/// Parts, their names on the device, entry, its name on the device, then what it replaced. The lock
+/// keeps other writers from taking the parts for stray ones in between.
+Status ArtifactWriter::Impl::publish(const ArtifactId &id) {
+  const std::filesystem::path folder = folderOf(target);
+  if (outputs.size() == 1 && partsOf(target).empty())
+    return outputs[0].file.publish();
+  NINFER_ASSIGN_OR_RETURN(const FolderLock lock, FolderLock::take(folder));
+  for (const PartCandidate &part : parts(id))
+    NINFER_RETURN_IF_ERROR(checkPartReplaceable(part));
+  for (size_t i = 1; i < outputs.size(); ++i)
+    NINFER_RETURN_IF_ERROR(outputs[i].file.giveName());
+  if (outputs.size() > 1)
+    NINFER_RETURN_IF_ERROR(syncFolder(folder));
+  const std::vector<PartCandidate> replaced = partsOf(target);
+  NINFER_RETURN_IF_ERROR(outputs[0].file.publish());
+  outputs.clear();
+  removeUnreferencedParts(folder, replaced);
+  return {};
+}
+
+void ArtifactWriter::Impl::abandon(const ArtifactId &id) {
+  outputs.clear();
+  if (directory.files.size() == 1)
+    return;
+  if (const auto lock = FolderLock::take(folderOf(target)); lock.ok())
+    removeUnreferencedParts(folderOf(target), parts(id));
 }
 
 } // namespace ninfer

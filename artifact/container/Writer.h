@@ -1,5 +1,7 @@
-// Writes a framing 3 artifact in one file: plan all objects, then stream their bytes in order. The
-// file appears under its name only after it was synced, reopened through the reader, and verified.
+// Writes an artifact of framing 3, in one or several files, or of framing 2: plan all objects, then
+// stream their bytes in order. The artifact appears under its name only after it was synced,
+// reopened through the reader, and verified; its parts come before the entry. Source:
+// docs/container.md, section "Writing".
 #ifndef NINFER_ARTIFACT_CONTAINER_WRITER_H
 #define NINFER_ARTIFACT_CONTAINER_WRITER_H
 
@@ -9,15 +11,19 @@
 #include "support/Sha256.h"
 #include "support/Status.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 namespace ninfer {
+
+class Artifact;
 
 /// Inventory of an artifact to be written. Objects get their offsets in the order they are added
 /// (tensors at multiples of 256). Components, bindings, uses, metadata and provenance are filled in
@@ -32,6 +38,12 @@ public:
   }
   /// A raw resource of exactly `bytes` (>= 1) bytes.
   Result<uint32_t> addResource(std::string id, uint64_t bytes);
+
+  /// An object that keeps its offset, which must not lie before the end of the object before. The
+  /// gates of the writer decide about the rest. NB0107: duplicate id, empty, overlap.
+  Result<uint32_t> addObject(ObjectEntry object);
+  /// The payload gets at least that many bytes; those behind the last object are zero.
+  void extendPayload(uint64_t bytes) { cursor_ = std::max(cursor_, bytes); }
 
   /// Binds `parameter` to the whole object.
   void bindWhole(const std::string &parameter, uint32_t object);
@@ -50,19 +62,27 @@ private:
 
 struct WriterOptions {
   AtomicFile::Existing existing = AtomicFile::Existing::Replace;
+  /// 3, or 2: then the plan's directory has an identity and no component, binding or use.
+  int framing = 3;
+  /// Framing 3: no file becomes larger; the payload goes into as many parts as that takes. Empty:
+  /// one file of any size.
+  std::optional<uint64_t> maxFileBytes = {};
   /// Allocate the file's disk blocks before anything is written, so that a full disk is reported at
   /// once.
   bool reserve = true;
   /// Scan every code, scale and padding byte before publishing (verifyArtifact).
   bool verifyContent = true;
   /// Called with the number of payload bytes verified since the last call.
-  std::function<void(uint64_t)> onVerified;
+  std::function<void(uint64_t)> onVerified = {};
+  /// Called with the reopened, not yet published artifact; an error ends the writing.
+  std::function<Status(const Artifact &)> check = {};
 };
 
 struct WriteReport {
   std::array<uint8_t, 16>
-      artifactId{}; ///< derived from directory and payload: equal content, equal id
-  uint64_t fileBytes = 0;
+      artifactId{};       ///< derived from directory and payload: equal content, equal id
+  uint64_t fileBytes = 0; ///< of all files together
+  std::vector<std::pair<std::string, uint64_t>> files; ///< name and bytes; the entry first
   uint64_t payloadOffset = 0;
   Sha256Digest storageSignature{};
   Sha256Digest payloadSha256{};
@@ -70,8 +90,9 @@ struct WriteReport {
 
 class ArtifactWriter {
 public:
-  /// Checks the plan by the reader's own gates, creates the unpublished file and reserves its space
-  /// (NB0906 when the disk is full). The plan must live until finish().
+  /// Checks the plan by the reader's own gates and limits, creates the unpublished files and
+  /// reserves their space (NB0906 when the disk is full). NB0111: maxFileBytes too small, or given
+  /// for framing 2. NB0107: the framing cannot hold the plan. The plan must live until finish().
   static Result<ArtifactWriter> create(const std::filesystem::path &target,
                                        const ArtifactPlan &plan, WriterOptions options = {});
 
@@ -80,7 +101,10 @@ public:
   Status append(uint32_t object, std::span<const std::byte> chunk);
 
   /// Every object complete -> sync, reopen through Artifact::open, compare directory and payload
-  /// digest, verify, publish. On any failure nothing is left under the target name.
+  /// digest, verify, publish: first the parts, under names that no part of another artifact has,
+  /// then the entry in one step. On any failure the target name holds what it held before, and the
+  /// parts are gone. The parts of a replaced artifact go too, unless an entry beside refers to
+  /// them.
   Result<WriteReport> finish();
 
   ArtifactWriter(ArtifactWriter &&) noexcept;
@@ -94,8 +118,8 @@ private:
   std::unique_ptr<Impl> impl_;
 };
 
-/// Directory as framing 3 JSON: compact, members in the specified order, maps in key order. NB0107
-/// when a text in it is not UTF-8.
+/// Directory as JSON of its framing: compact, members in the specified order, maps in key order.
+/// NB0107 when a text in it is not UTF-8.
 Result<std::string> encodeDirectory(const Directory &directory);
 
 } // namespace ninfer
