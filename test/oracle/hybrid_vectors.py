@@ -49,8 +49,9 @@ def conv(taps, widths, rows):
 def delta(nk, dk, nv, dv, rows):
     q, k, v = f32(rows, nk, dk), f32(rows, nk, dk), f32(rows, nv, dv)
     a, b = f32(rows, nv, scale=2), f32(rows, nv, scale=2)
-    a[0, 0] = 25  # beyond the switch of softplus
+    a[0, 0] = 25  # beyond the switch of softplus, with a rate that leaves some of the state
     a_log, dt_bias, state = np.log(rng.uniform(0.05, 4, nv)).astype(np.float32), f32(nv), f32(nv, dv, dk)
+    a_log[0] = np.log(np.float32(0.02))
     wide = lambda x: x.astype(np.float64)
     unit = lambda x: wide(x) / np.sqrt((wide(x) ** 2).sum(-1, keepdims=True) + 1e-6)
     qn, kn, s = unit(q), unit(k), wide(state)
