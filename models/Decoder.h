@@ -41,7 +41,8 @@ std::vector<ParameterSpec> decoderInventory(const DecoderConfig &config);
 /// the bindings under text/ are exactly the inventory (decoder_c8), and every projection has its
 /// Use with an explicit policy (decoder_c9). Errors: BadFile (NB0303 config, NB0304 parameters,
 /// NB0305 uses).
-Result<ModelSpec> recogniseDecoder(const Directory &directory, std::string_view fileName);
+Result<ModelSpec> recogniseDecoder(const Directory &directory, std::string_view fileName,
+                                   const RecogniseOptions &options = {});
 
 } // namespace ninfer
 

@@ -4,10 +4,15 @@
 
 namespace ninfer {
 
-Result<ModelSpec> recogniseDecoder(const Directory &directory, std::string_view fileName) {
+Result<ModelSpec> recogniseDecoder(const Directory &directory, std::string_view fileName,
+                                   const RecogniseOptions &options) {
   ModelSpec spec;
   NINFER_ASSIGN_OR_RETURN(DecoderConfig config,
                           parseDecoderConfig(directory.components.at("text").config, fileName));
+  if (options.mtp)
+    return makeError(ErrorKind::Unsupported, "NB0308",
+                     std::string(fileName) + ": component mtp was selected, but " +
+                         config.architecture + " has no draft layer");
   spec.parameters = decoderInventory(config);
   spec.config = std::move(config);
   NINFER_RETURN_IF_ERROR(bindParameters(directory, fileName, "text", spec.parameters));
