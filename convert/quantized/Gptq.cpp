@@ -279,6 +279,12 @@ private:
     std::optional<PackedComponent> bias = context_.component(module.name + ".bias");
     if (!bias)
       return true;
+    if (bias->tensor.shape != std::vector<uint64_t>{module.shape[0]}) {
+      context_.refusals().fault("tensor '" + bias->tensor.name + "' must be [" +
+                                std::to_string(module.shape[0]) + "], got " +
+                                shapeText(bias->tensor.shape));
+      return false;
+    }
     std::vector<std::byte> bytes(bias->tensor.bytes);
     NINFER_RETURN_IF_ERROR(bias->read(0, bytes));
     if (std::any_of(bytes.begin(), bytes.end(), [](std::byte b) { return b != std::byte(0); })) {

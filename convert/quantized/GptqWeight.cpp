@@ -24,8 +24,8 @@ public:
     shape_ = {parts.rows, parts.columns};
     scheme_ = std::move(parts.scheme);
     // The scale words stay as they are only when they are binary16 and none is written twice.
-    const bool same = parts.scales.tensor.type == SourceType::F16 &&
-                      groupSize_ == formatInfo(format).groupSize;
+    const bool same =
+        parts.scales.tensor.type == SourceType::F16 && groupSize_ == formatInfo(format).groupSize;
     provenance_ = same ? Provenance::Preserved : Provenance::WidenedExactly;
     components_ = {std::move(parts.codes), std::move(parts.zeros), std::move(parts.scales)};
     if (parts.order)
@@ -141,13 +141,12 @@ private:
       }
       const int32_t code = negate ? -int32_t(codes[i]) : int32_t(codes[i]);
       if (code < info.qmin || code > info.qmax)
-        return makeError(ErrorKind::Unsupported, "NB0327",
-                         components_[0].place() + " row " + std::to_string(row) + " group " +
-                             std::to_string(group) + " column " +
-                             std::to_string(group * groupSize_ + i) + ": code " +
-                             std::to_string(code) + ": refused (" + info.canonical +
-                             " codes are " + std::to_string(info.qmin) + ".." +
-                             std::to_string(info.qmax) + ")");
+        return makeError(
+            ErrorKind::Unsupported, "NB0327",
+            components_[0].place() + " row " + std::to_string(row) + " group " +
+                std::to_string(group) + " column " + std::to_string(group * groupSize_ + i) +
+                ": code " + std::to_string(code) + ": refused (" + std::string(info.canonical) +
+                " codes are " + std::to_string(info.qmin) + ".." + std::to_string(info.qmax) + ")");
       codes[i] = static_cast<int8_t>(code);
     }
     return Status();
@@ -205,8 +204,8 @@ private:
                                 std::to_string(stored) + ", which is symmetric in version " + real +
                                 ", but " + label_ + " means version " + (minusOne_ ? "1" : "2")));
     status.note("read as labelled, every weight would be off by one step");
-    status.help(std::string("--gptq-zero-points v") + real +
-                " reads them as version " + real + ", if that is what the tool wrote");
+    status.help(std::string("--gptq-zero-points v") + real + " reads them as version " + real +
+                ", if that is what the tool wrote");
     return status;
   }
 
@@ -289,8 +288,8 @@ std::optional<Format> gptqFormat(uint32_t bits, uint64_t groupSize, std::string 
   const uint64_t needed = formatInfo(format).groupSize;
   if (groupSize % needed == 0)
     return format;
-  rule = "group size " + std::to_string(groupSize) + ": " +
-         std::string(canonicalName(format)) + " needs a multiple of " + std::to_string(needed);
+  rule = "group size " + std::to_string(groupSize) + ": " + std::string(canonicalName(format)) +
+         " needs a multiple of " + std::to_string(needed);
   return std::nullopt;
 }
 
@@ -299,8 +298,8 @@ Result<std::shared_ptr<PackedWeight>> makeGptqWeight(GptqParts parts) {
   std::optional<Format> format = gptqFormat(parts.bits, parts.groupSize, rule);
   const uint64_t perWord = 32 / std::clamp(parts.bits, 1u, 32u);
   if (!format || parts.rows == 0 || parts.columns == 0 || parts.columns % perWord != 0)
-    return badParts("tensor '" + parts.codes.tensor.name + "': " +
-                    (format ? "K must be a multiple of " + std::to_string(perWord) : rule));
+    return badParts("tensor '" + parts.codes.tensor.name +
+                    "': " + (format ? "K must be a multiple of " + std::to_string(perWord) : rule));
   if (parts.groupSize == 0)
     parts.groupSize = (parts.columns + 63) / 64 * 64; // one group, of a size both formats divide
   const uint64_t groups = (parts.columns + parts.groupSize - 1) / parts.groupSize;

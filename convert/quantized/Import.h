@@ -123,6 +123,9 @@ using Importer = Status (*)(ImportContext &context);
 
 // One function per accepted method.
 Status importCompressedTensors(ImportContext &context);
+/// GPTQ, and AutoRound exports in its storage.
+Status importGptq(ImportContext &context);
+Status importModelOpt(ImportContext &context);
 
 /// Runs the importer of `config.method` and leaves `tensors` with logical tensors. Errors: what the
 /// importer returns, and all refusals in one (NB0324, NB0325).

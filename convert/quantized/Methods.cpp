@@ -21,9 +21,9 @@ constexpr const char *kCodebook = "codebook formats are not registered";
 const std::vector<Method> &methods() {
   static const std::vector<Method> table = {
       {"compressed-tensors", {"compressed_tensors", "sparseml"}, importCompressedTensors, ""},
-      {"gptq", {}, nullptr, "no importer"},
-      {"auto-round", {"auto_round", "intel/auto-round"}, nullptr, "no importer"},
-      {"modelopt", {"modelopt_fp4", "modelopt_fp8"}, nullptr, "no importer"},
+      {"gptq", {}, importGptq, ""},
+      {"auto-round", {"auto_round", "intel/auto-round"}, importGptq, ""},
+      {"modelopt", {"modelopt_fp4", "modelopt_fp8"}, importModelOpt, ""},
       {"awq", {"awq_marlin", "llm-awq"}, nullptr, kNoZeroPoint},
       {"bitsandbytes", {"bnb"}, nullptr, "bitsandbytes blocks have no registered form"},
       {"aqlm", {}, nullptr, kCodebook},

@@ -10,6 +10,7 @@
 #include <cmath>
 #include <cstdio>
 #include <map>
+#include <set>
 #include <string_view>
 #include <vector>
 
@@ -18,8 +19,9 @@ namespace ninfer {
 namespace {
 
 const char *const kCode = "NB0323";
-constexpr size_t kMaxNames = 65536;
-constexpr size_t kMaxNameBytes = 4096;
+constexpr size_t kMaxNames = 65536;   ///< entries of one list
+constexpr size_t kMaxPatterns = 1024; ///< of those, entries with '*' or '?'
+constexpr size_t kMaxPatternBytes = 256;
 
 enum class Algorithm : uint8_t { None, Nvfp4, Fp8Tensor, Fp8Rows };
 
@@ -52,7 +54,7 @@ constexpr AlgorithmRow kAlgorithms[] = {
     {"W4A8_MXFP4_FP8", Algorithm::None, "blocks of 32 with E8M0 scales are not registered"},
 };
 
-/// Shell pattern with '*' and '?'. Linear in practice: one backtracking point, as names are short.
+/// Shell pattern with '*' and '?'; at most pattern * text steps.
 bool globMatches(std::string_view pattern, std::string_view text) {
   size_t p = 0, t = 0, star = std::string_view::npos, mark = 0;
   while (t < text.size()) {
@@ -74,17 +76,45 @@ bool globMatches(std::string_view pattern, std::string_view text) {
   return p == pattern.size();
 }
 
-/// True when the pattern names the module or a module it lies in.
-bool namesModule(std::string_view pattern, std::string_view module) {
-  for (std::string_view part = module;;) {
-    if (globMatches(pattern, part))
-      return true;
-    const size_t dot = part.rfind('.');
-    if (dot == std::string_view::npos)
-      return false;
-    part = part.substr(0, dot);
+/// Names and patterns of modules; a module inside a named one counts too.
+class ModuleNames {
+public:
+  Status parse(const Json &list, const std::string &where) {
+    if (!list.is_array() || list.size() > kMaxNames)
+      return makeError(ErrorKind::BadFile, kCode,
+                       where + " must be an array of at most " + std::to_string(kMaxNames) +
+                           " names");
+    for (const Json &entry : list) {
+      NINFER_ASSIGN_OR_RETURN(std::string name, jsonIdentifier(entry, where, kCode));
+      if (name.find_first_of("*?") == std::string::npos)
+        names_.insert(std::move(name));
+      else if (name.size() <= kMaxPatternBytes && patterns_.size() < kMaxPatterns)
+        patterns_.push_back(std::move(name));
+      else
+        return makeError(ErrorKind::BadFile, kCode,
+                         where + ": at most " + std::to_string(kMaxPatterns) + " patterns of " +
+                             std::to_string(kMaxPatternBytes) + " bytes");
+    }
+    return Status();
   }
-}
+
+  bool contains(std::string_view module) const {
+    for (std::string_view part = module;;) {
+      if (names_.count(part) != 0 ||
+          std::any_of(patterns_.begin(), patterns_.end(),
+                      [&](const std::string &p) { return globMatches(p, part); }))
+        return true;
+      const size_t dot = part.rfind('.');
+      if (dot == std::string_view::npos)
+        return false;
+      part = part.substr(0, dot);
+    }
+  }
+
+private:
+  std::set<std::string, std::less<>> names_;
+  std::vector<std::string> patterns_;
+};
 
 class ModelOptImporter {
 public:
@@ -130,7 +160,8 @@ private:
       NINFER_ASSIGN_OR_RETURN(algorithm_, algorithmOf(name, find(*members, "group_size"), where_));
     }
     const char *list = members->contains("exclude_modules") ? "exclude_modules" : "ignore";
-    return readExcluded(find(*members, list), where_ + "." + list);
+    const Json *excluded = find(*members, list);
+    return excluded ? excluded_.parse(*excluded, where_ + "." + list) : Status();
   }
 
   Result<Algorithm> algorithmOf(const std::string &name, const Json *group,
@@ -166,22 +197,6 @@ private:
     return Status();
   }
 
-  Status readExcluded(const Json *list, const std::string &where) {
-    if (!list)
-      return Status();
-    if (!list->is_array() || list->size() > kMaxNames)
-      return makeError(ErrorKind::BadFile, kCode,
-                       where + " must be an array of at most " + std::to_string(kMaxNames) +
-                           " names");
-    for (const Json &entry : *list) {
-      NINFER_ASSIGN_OR_RETURN(std::string pattern, jsonIdentifier(entry, where, kCode));
-      if (pattern.size() > kMaxNameBytes)
-        return makeError(ErrorKind::BadFile, kCode, where + ": a name exceeds 4096 bytes");
-      excluded_.push_back(std::move(pattern));
-    }
-    return Status();
-  }
-
   Algorithm algorithmOfModule(const SourceModule &module) const {
     if (!module.isLinear())
       return Algorithm::None;
@@ -189,10 +204,7 @@ private:
       auto it = layers_.find(module.name);
       return it == layers_.end() ? Algorithm::None : it->second;
     }
-    const bool excluded =
-        std::any_of(excluded_.begin(), excluded_.end(),
-                    [&](const std::string &p) { return namesModule(p, module.name); });
-    return excluded ? Algorithm::None : algorithm_;
+    return excluded_.contains(module.name) ? Algorithm::None : algorithm_;
   }
 
   void refuse(const SourceModule &module, const std::string &rule) {
@@ -395,7 +407,7 @@ private:
   Algorithm algorithm_ = Algorithm::None;
   bool mixed_ = false;
   std::map<std::string, Algorithm> layers_;
-  std::vector<std::string> excluded_;
+  ModuleNames excluded_;
   size_t derived_ = 0, droppedInputs_ = 0;
   double largestError_ = 0;
 };
