@@ -28,6 +28,16 @@ namespace {
 constexpr int64_t kDefaultContext = 4096, kDefaultChunk = 64;
 constexpr const char *kVersion = "0.1.0";
 
+std::optional<KvCodec> kvCodecFromName(std::string_view name) {
+  if (name == "bf16")
+    return KvCodec::BF16;
+  if (name == "f32")
+    return KvCodec::F32;
+  if (name == "int8")
+    return KvCodec::Int8;
+  return std::nullopt;
+}
+
 uint64_t peakRss() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
@@ -122,8 +132,8 @@ private:
   }
 
   Status checkOptions() {
-    if (options_.kvDtype != "bf16" && options_.kvDtype != "f32")
-      return usage("kv dtype: expected bf16 or f32, got '" + options_.kvDtype + "'");
+    if (!kvCodecFromName(options_.kvDtype))
+      return usage("kv dtype: expected bf16, f32 or int8, got '" + options_.kvDtype + "'");
     const std::vector<std::string> stages = emitStages();
     if (!options_.emitStage.empty() &&
         std::find(stages.begin(), stages.end(), options_.emitStage) == stages.end()) {
@@ -152,7 +162,7 @@ private:
     const std::string name = options_.artifact.filename().string();
     directory_ = artifact->directory();
     NINFER_RETURN_IF_ERROR(checkAllObjects(directory_, name));
-    NINFER_RETURN_IF_ERROR(applyPolicy(name));
+    fillPolicies();
     report_.artifact = name;
     report_.payloadBytes = artifact->payloadBytes();
     // The signature describes the file as it is, not as the options change the reading of it.
@@ -163,6 +173,7 @@ private:
       report_.publicName = directory_.metadata["name"].get<std::string>();
     NINFER_RETURN_IF_ERROR(stage("open"));
     NINFER_ASSIGN_OR_RETURN(spec_, recogniseModel(directory_, name));
+    NINFER_RETURN_IF_ERROR(narrowPolicies(name));
     return stage("model");
   }
 
@@ -182,19 +193,36 @@ private:
     return status;
   }
 
-  Status applyPolicy(const std::string &name) {
+  /// --activation-policy, first half: recognition wants a policy at every use of the artifact.
+  void fillPolicies() {
     if (!options_.activationPolicy)
-      return {};
-    bool any = false;
+      return;
     for (Use &use : directory_.uses)
       if (!use.policy) {
         use.policy = options_.activationPolicy;
-        any = true;
+        policyUsed_ = true;
       }
-    if (any)
+  }
+
+  /// Second half: a stated policy is a permission, which the option may narrow but not widen. Framings
+  /// 1 and 2 state none.
+  Status narrowPolicies(const std::string &name) {
+    if (!options_.activationPolicy)
+      return {};
+    const ActivationPolicy wanted = *options_.activationPolicy;
+    for (ParameterSpec &parameter : spec_.parameters) {
+      if (parameter.input.empty())
+        continue;
+      const bool stated = directory_.framing == 3;
+      const ActivationPolicy chosen = stated ? std::min(parameter.policy, wanted) : wanted;
+      policyUsed_ |= !stated || chosen != parameter.policy || parameter.policy == wanted;
+      parameter.policy = chosen;
+    }
+    if (policyUsed_)
       return {};
     Status status = usage("--activation-policy: every use of " + name +
-                          " states its own activation_policy, and that binds");
+                          " states a narrower activation_policy than " +
+                          std::string(canonicalName(wanted)) + ", and that binds");
     status.help("leave the option out, or convert again with another policy");
     return status;
   }
@@ -212,7 +240,7 @@ private:
                    " (the context), got " + std::to_string(chunk));
     graphOptions_.maxContext = report_.maxContext = context;
     graphOptions_.prefillChunk = report_.prefillChunk = chunk;
-    graphOptions_.kvCodec = options_.kvDtype == "f32" ? KvCodec::F32 : KvCodec::BF16;
+    graphOptions_.kvCodec = *kvCodecFromName(options_.kvDtype);
     report_.architecture = spec_.architecture();
     report_.layers = spec_.numLayers();
     report_.vocabSize = spec_.vocabSize();
@@ -350,6 +378,7 @@ private:
   Directory directory_;
   std::array<uint8_t, 32> signature_{};
   ModelSpec spec_;
+  bool policyUsed_ = false; ///< --activation-policy decided something
   GraphOptions graphOptions_;
   mlir::MLIRContext context_;
 };

@@ -31,7 +31,7 @@ struct BuildOptions {
   std::vector<std::string> targets = {"cpu:native"};
   std::optional<int64_t> maxContext;   ///< positions; default min(model, 4096)
   std::optional<int64_t> prefillChunk; ///< rows; default min(64, maxContext)
-  std::string kvDtype = "bf16";        ///< bf16, f32
+  std::string kvDtype = "bf16";        ///< bf16, f32, int8
   /// Policy of uses that state none. An error when every use states one.
   std::optional<ActivationPolicy> activationPolicy;
   unsigned threads = 0; ///< kernels compiled at the same time; 0: number of CPUs, at most 8

@@ -25,7 +25,7 @@ const EnumSet<KernelPrologue> kAllPrologues = {KernelPrologue::None, KernelProlo
                                                KernelPrologue::LastRowRmsNorm};
 const EnumSet<KernelEpilogue> kAllEpilogues = {KernelEpilogue::Store, KernelEpilogue::Residual,
                                                KernelEpilogue::Swiglu};
-const EnumSet<StateCodec> kAllCodecs = {StateCodec::BF16, StateCodec::F32};
+const EnumSet<StateCodec> kAllCodecs = {StateCodec::BF16, StateCodec::F32, StateCodec::Int8};
 
 constexpr Limit kRows{1, 4096};
 constexpr Limit kWidth{1, 1 << 20};

@@ -2,6 +2,7 @@
 #include "codegen/cpu/KernelLowering.h"
 
 #include "artifact/layouts/Layout.h"
+#include "codegen/cpu/kernels/MicroKernels.h"
 #include "runtime/abi/kernel_abi.h"
 
 #include "mlir/IR/Verifier.h"
@@ -42,6 +43,24 @@ std::optional<llvm::StringRef> microFormatName(Format format) {
     break;
   }
   return std::nullopt;
+}
+
+llvm::StringRef microCodecName(KvCacheType cache) {
+  Type word = cache.getElementType();
+  return word.isF32() ? "f32" : word.isInteger(8) ? "int8" : "bf16";
+}
+
+CachePlane cachePlane(KvCacheType cache) {
+  const int64_t rows = cache.getCapacity(), dim = cache.getHeadDim();
+  CachePlane plane;
+  if (!cache.getElementType().isInteger(8)) {
+    plane.headBytes = rows * dim * (cache.getElementType().getIntOrFloatBitWidth() / 8);
+    return plane;
+  }
+  plane.headBytes = rows * dim;
+  plane.scalesOffset = microKvInt8ScalesOffset(cache.getKvHeads(), rows, dim);
+  plane.headScaleBytes = rows * (microRoundUp(dim, kMicroKvGroup) / kMicroKvGroup) * 2;
+  return plane;
 }
 
 bool isBf16Vector(Value weight) {

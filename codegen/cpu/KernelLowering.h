@@ -81,6 +81,16 @@ private:
 
 /// "q4", "bf16", ...: format in the names of micro-kernels; nothing for a format without one.
 std::optional<llvm::StringRef> microFormatName(Format format);
+/// Codec of a cache in the names of micro-kernels, and the places inside one plane of it.
+llvm::StringRef microCodecName(KvCacheType cache);
+struct CachePlane {
+  int64_t headBytes = 0;       ///< codes or words of one head
+  int64_t scalesOffset = 0;    ///< int8: first scale, from the start of the plane
+  int64_t headScaleBytes = 0;  ///< int8: scales of one head
+  bool hasScales() const { return headScaleBytes != 0; }
+};
+CachePlane cachePlane(KvCacheType cache);
+
 /// bf16 words of a vector, as the norm micro-kernels want them.
 bool isBf16Vector(mlir::Value weight);
 

@@ -9,8 +9,6 @@ namespace ninfer::cpu {
 
 namespace {
 
-int64_t wordBytes(KvCacheType cache) { return cache.getElementType().isBF16() ? 2 : 4; }
-
 class AttentionLowering {
 public:
   AttentionLowering(KernelLowering &l, AttentionOp op)
@@ -39,20 +37,30 @@ void AttentionLowering::attend(Value row, Value rows, Value firstHead, Value end
       Value from = b.max(firstHead, b.mul(kv, group));
       Value to = b.min(endHead, b.mul(b.add(kv, b.constant(1)), group));
       Value at = b.add(b.mul(row, width), b.mul(from, dim));
-      Value plane = b.mul(kv, cache.getCapacity() * dim * wordBytes(cache));
+      const CachePlane layout = cachePlane(cache);
+      Value plane = b.mul(kv, layout.headBytes);
       Value length = b.add(b.add(l.position(), row), b.constant(1));
-      b.callShared("$attend",
-                   {b.floatAt(query, at), rows, b.sub(to, from), b.offset(keys, plane),
-                    b.offset(values, plane), length, b.floatAt(out, at), scratch},
-                   [&](ValueRange p) {
-                     Value stride = b.constant(width);
-                     bool oneRow =
-                         l.hasStaticRows(op.getQuery()) && l.maxRowsOf(op.getQuery()) == 1;
-                     Value callRows = oneRow ? b.constant(1) : p[1];
-                     b.call(wordBytes(cache) == 2 ? "ni_attention_bf16" : "ni_attention_f32",
-                            {p[0], stride, callRows, p[2], p[3], p[4], p[5], b.constant(dim),
-                             b.f32(op.getScale()), p[6], stride, p[7]});
-                   });
+      llvm::SmallVector<Value> arguments = {
+          b.floatAt(query, at), rows,   b.sub(to, from),    b.offset(keys, plane),
+          b.offset(values, plane), length, b.floatAt(out, at), scratch};
+      if (layout.hasScales()) {
+        Value scales = b.add(b.mul(kv, layout.headScaleBytes), b.constant(layout.scalesOffset));
+        arguments.append({b.offset(keys, scales), b.offset(values, scales)});
+      }
+      b.callShared("$attend", arguments, [&](ValueRange p) {
+        Value stride = b.constant(width);
+        bool oneRow = l.hasStaticRows(op.getQuery()) && l.maxRowsOf(op.getQuery()) == 1;
+        llvm::SmallVector<Value> operands = {p[0], stride, oneRow ? b.constant(1) : p[1], p[2],
+                                             p[3]};
+        if (layout.hasScales())
+          operands.push_back(p[8]);
+        operands.push_back(p[4]);
+        if (layout.hasScales())
+          operands.push_back(p[9]);
+        operands.append(
+            {p[5], b.constant(dim), b.f32(op.getScale()), p[6], stride, p[7]});
+        b.call(("ni_attention_" + microCodecName(cache)).str(), operands);
+      });
     });
   });
 }
@@ -185,9 +193,14 @@ LogicalResult lowerRopeAppend(KernelLowering &l) {
            {x, b.floatAt(table, b.mul(position, 2 * pairs)), one, size, b.constant(pairs), y});
   };
   auto store = [&](Value x, Value position, Value plane, Value kvHead) {
-    Value at = b.offset(plane, b.mul(kvHead, cache.getCapacity() * dim * wordBytes(cache)));
-    b.call(wordBytes(cache) == 2 ? "ni_kv_store_bf16" : "ni_kv_store_f32",
-           {x, b.constant(1), b.constant(dim), b.constant(cache.getCapacity()), position, at});
+    const CachePlane layout = cachePlane(cache);
+    llvm::SmallVector<Value> operands = {
+        x,        b.constant(1), b.constant(dim), b.constant(cache.getCapacity()),
+        position, b.offset(plane, b.mul(kvHead, layout.headBytes))};
+    if (layout.hasScales())
+      operands.push_back(b.offset(
+          plane, b.add(b.mul(kvHead, layout.headScaleBytes), b.constant(layout.scalesOffset))));
+    b.call(("ni_kv_store_" + microCodecName(cache)).str(), operands);
   };
 
   b.loop(begin, end, 1, [&](Value unit) {

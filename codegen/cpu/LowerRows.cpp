@@ -110,9 +110,13 @@ LogicalResult lowerKvAppend(KernelLowering &l) {
           "$kv_store",
           {b.floatAt(sources[plane], b.mul(row, width)), b.add(position, row), planes[plane]},
           [&](ValueRange p) {
-            b.call(cache.getElementType().isBF16() ? "ni_kv_store_bf16" : "ni_kv_store_f32",
-                   {p[0], b.constant(cache.getKvHeads()), b.constant(cache.getHeadDim()),
-                    b.constant(cache.getCapacity()), p[1], p[2]});
+            const CachePlane layout = cachePlane(cache);
+            llvm::SmallVector<Value> operands = {
+                p[0], b.constant(cache.getKvHeads()), b.constant(cache.getHeadDim()),
+                b.constant(cache.getCapacity()), p[1], p[2]};
+            if (layout.hasScales())
+              operands.push_back(b.offset(p[2], layout.scalesOffset));
+            b.call(("ni_kv_store_" + microCodecName(cache)).str(), operands);
           });
   });
 }

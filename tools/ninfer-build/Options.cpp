@@ -13,8 +13,8 @@ Compiles the weights' directory into a plan for ninfer-exec. The weights themsel
                              repeat it for a plan with several targets
   --max-context N            positions of one context (default: the model's, at most 4096)
   --prefill-chunk N          rows of the longest prefill call (default 64)
-  --kv-dtype T               bf16 (default), f32
-  --activation-policy P      A16Only, AllowA8, AllowA4: for uses in the artifact that state none
+  --kv-dtype T               bf16 (default), f32, int8
+  --activation-policy P      A16Only, AllowA8, AllowA4: for uses that state none, a bound for the others
   --report text|json|none    what was built, on standard output (default text)
   --explain                  every operation, its kernel, why, and the rejected candidates
   --dry-run                  build and verify, write nothing
@@ -100,7 +100,7 @@ private:
     if (name_ == "--prefill-chunk")
       return integer(build.prefillChunk);
     if (name_ == "--kv-dtype")
-      return choice(build.kvDtype, {"bf16", "f32"});
+      return choice(build.kvDtype, {"bf16", "f32", "int8"});
     if (name_ == "--emit-mlir")
       return string(build.emitStage);
     if (name_ == "--dump-kernels")

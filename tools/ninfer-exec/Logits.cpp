@@ -111,7 +111,11 @@ Result<int> run(LogitsOptions &options) {
                      "-o " + options.format + (options.top ? " does not go with --top" : " needs --top") +
                          "; all logits are written as json, csv or raw");
   NINFER_ASSIGN_OR_RETURN(Engine engine, Engine::open(options.common));
-  NINFER_ASSIGN_OR_RETURN(TextModel text, TextModel::load(engine));
+  // Token ids in, numbers out: no tokenizer is read, so an artifact without a usable one will do.
+  TextModel text;
+  if (options.top || options.prompt.tokens.empty()) {
+    NINFER_ASSIGN_OR_RETURN(text, TextModel::load(engine));
+  }
   NINFER_ASSIGN_OR_RETURN(std::vector<int32_t> tokens, readPrompt(options.prompt, text));
   NINFER_RETURN_IF_ERROR(checkLength(engine.info(), tokens.size(), {}));
   NINFER_ASSIGN_OR_RETURN(Context context, Context::create(engine, options.common));

@@ -84,10 +84,8 @@ NI_INLINE void storeInt8Row(const float *x, int64_t dim, int8_t *codes, uint16_t
 }
 
 NI_INLINE void kvStoreInt8(const float *x, int64_t kvHeads, int64_t dim, int64_t capacity, int64_t position,
-                           void *cache) {
+                           int8_t *codes, uint16_t *scales) {
   const int64_t groups = microRoundUp(dim, kMicroKvGroup) / kMicroKvGroup;
-  auto *codes = static_cast<int8_t *>(cache);
-  auto *scales = reinterpret_cast<uint16_t *>(codes + microKvInt8ScalesOffset(kvHeads, capacity, dim));
   for (int64_t h = 0; h < kvHeads; ++h) {
     const int64_t row = h * capacity + position;
     storeInt8Row(x + h * dim, dim, codes + row * dim, scales + row * groups);

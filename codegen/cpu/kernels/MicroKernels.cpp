@@ -83,8 +83,9 @@ NI_EXPORT ni_kv_store_f32(const float *x, int64_t kv_heads, int64_t dim, int64_t
 }
 
 NI_EXPORT ni_kv_store_int8(const float *x, int64_t kv_heads, int64_t dim, int64_t capacity, int64_t position,
-                           void *cache) {
-  micro::kvStoreInt8(x, kv_heads, dim, capacity, position, cache);
+                           void *codes, void *scales) {
+  micro::kvStoreInt8(x, kv_heads, dim, capacity, position, static_cast<int8_t *>(codes),
+                     static_cast<uint16_t *>(scales));
 }
 
 NI_EXPORT ni_attention_bf16(const float *q, int64_t q_stride, int64_t rows, int64_t heads, const void *k,

@@ -145,11 +145,13 @@ NINFER_MICRO_EMBED(ni_embed_w8);
 void ni_rope(const float *x, const float *table, int64_t heads, int64_t dim, int64_t pairs, float *y);
 
 /// Stores x[kv_heads][dim] at `position` of a cache plane [kv_heads][capacity][dim]; bf16 rounds to nearest even.
-/// int8: `cache` is the whole plane of microKvInt8PlaneBytes. Per group of 64: scale = binary16 nearest to max|x| / 127
-/// (65504 at most), code = clamp(round to nearest even(x * (scale ? 1 / scale : 0)), -127, 127), all in float32.
+/// int8: codes [kv_heads][capacity][dim] and scales [kv_heads][capacity][ceil(dim / 64)]. Per group of 64: scale =
+/// binary16 nearest to max|x| / 127 (65504 at most), code = clamp(round to nearest even(x * (scale ? 1 / scale : 0)),
+/// -127, 127), all in float32.
 void ni_kv_store_bf16(const float *x, int64_t kv_heads, int64_t dim, int64_t capacity, int64_t position, void *cache);
 void ni_kv_store_f32(const float *x, int64_t kv_heads, int64_t dim, int64_t capacity, int64_t position, void *cache);
-void ni_kv_store_int8(const float *x, int64_t kv_heads, int64_t dim, int64_t capacity, int64_t position, void *cache);
+void ni_kv_store_int8(const float *x, int64_t kv_heads, int64_t dim, int64_t capacity, int64_t position, void *codes,
+                      void *scales);
 
 /// Softmax attention of all query heads that share one kv head, for `rows` consecutive positions.
 /// Query (r, h) is q + r * q_stride + h * dim, r < rows, h < heads; its result goes to out + r * out_stride + h * dim.

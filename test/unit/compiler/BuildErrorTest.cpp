@@ -29,7 +29,7 @@ TEST_F(BuildErrorTest, OptionsOutOfRange) {
       {[](auto &o) { o.maxContext = 513; }, "NB0403", "got 513"},
       {[](auto &o) { o.prefillChunk = 0; }, "NB0403", "--prefill-chunk"},
       {[](auto &o) { o.maxContext = 32, o.prefillChunk = 33; }, "NB0403", "expected 1 to 32"},
-      {[](auto &o) { o.kvDtype = "f16"; }, "NB0403", "expected bf16 or f32"},
+      {[](auto &o) { o.kvDtype = "f16"; }, "NB0403", "expected bf16, f32 or int8"},
       {[](auto &o) { o.emitStage = "nothing"; }, "NB0403", "unknown stage 'nothing'"},
       {[](auto &o) { o.targets = {}; }, "NB0402", "no target"},
       {[](auto &o) { o.targets = {"cuda:sm_90"}; }, "NB0402", "unknown target 'cuda:sm_90'"},

@@ -39,11 +39,12 @@ TEST(Int8CacheTest, StoredWords) {
         x.as<float>()[h * dim + i] = h == 1 ? value : 0.0f;
       }
     // The plane ends at an unmapped page; a guard lies before it.
-    const int64_t bytes = microKvInt8PlaneBytes(heads, capacity, dim), scalesAt = microKvInt8ScalesOffset(heads, capacity, dim);
+    const int64_t bytes = microKvInt8PlaneBytes(heads, capacity, dim);
+    const int64_t scalesAt = microKvInt8ScalesOffset(heads, capacity, dim);
     Guarded plane(size_t(bytes + 64));
     std::memset(plane.as<char>(), 0x5a, plane.bytes());
     auto *base = plane.as<uint8_t>() + 64;
-    ni_kv_store_int8(x.as<float>(), heads, dim, capacity, position, base);
+    ni_kv_store_int8(x.as<float>(), heads, dim, capacity, position, base, base + scalesAt);
     for (int64_t h = 0; h < heads; ++h)
       for (int64_t p = 0; p < capacity; ++p) {
         const int64_t row = h * capacity + p;
@@ -155,13 +156,15 @@ TEST(Int8CacheTest, RoundTrip) {
     for (float &v : x)
       v = random.value();
     std::vector<uint8_t> plane(size_t(microKvInt8PlaneBytes(heads, capacity, dim)));
-    ni_kv_store_int8(x.data(), heads, dim, capacity, 0, plane.data());
+    uint8_t *allScales = plane.data() + microKvInt8ScalesOffset(heads, capacity, dim);
+    ni_kv_store_int8(x.data(), heads, dim, capacity, 0, plane.data(), allScales);
     for (int64_t h = 0; h < heads; ++h) {
       const uint8_t *codes = plane.data() + h * capacity * dim;
-      const uint8_t *scales = plane.data() + microKvInt8ScalesOffset(heads, capacity, dim) + h * capacity * groups * 2;
+      const uint8_t *scales = allScales + h * capacity * groups * 2;
       std::vector<float> out = untouched(size_t(dim));
       Working scratch(static_cast<size_t>(microAttentionScratchBytes()));
-      ni_attention_int8(x.data(), dim, 1, 1, codes, scales, codes, scales, 1, dim, 1.0f, out.data(), dim, scratch.data());
+      ni_attention_int8(x.data(), dim, 1, 1, codes, scales, codes, scales, 1, dim, 1.0f, out.data(), dim,
+                        scratch.data());
       for (int64_t i = 0; i < dim; ++i) {
         float top = 0;
         for (int64_t j = i / 64 * 64; j < std::min(dim, i / 64 * 64 + 64); ++j)
