@@ -10,7 +10,7 @@
 
 namespace ninfer::micro {
 
-// The keys or values of one kv head: at(p) is the row of position p, read() its channels from d on, of which there are n.
+// The keys or values of one kv head: at(p) is the row of position p, read() its channels from d on (n are left).
 struct Bf16Cache {
   const uint16_t *words;
   using Row = const uint16_t *;
@@ -43,8 +43,8 @@ inline constexpr float kMasked = -__builtin_inff();
 
 /// Q queries; query i attends positions [0, lengths[i]).
 template <class C, int Q>
-NI_INLINE void attendQueries(const float *const (&q)[Q], const int64_t (&lengths)[Q], const C &k, const C &v, int64_t dim, float scale, float *const (&out)[Q],
-                             float *scores) {
+NI_INLINE void attendQueries(const float *const (&q)[Q], const int64_t (&lengths)[Q], const C &k,
+                             const C &v, int64_t dim, float scale, float *const (&out)[Q], float *scores) {
   int64_t longest = 0;
   float top[Q], total[Q];
 #pragma unroll
@@ -160,7 +160,8 @@ NI_INLINE void attendQueries(const float *const (&q)[Q], const int64_t (&lengths
 
 template <class C, int Q>
 NI_INLINE int64_t attendFrom(int64_t first, int64_t queries, int64_t heads, const float *q, int64_t qStride,
-                             const C &k, const C &v, int64_t length, int64_t dim, float scale, float *out, int64_t outStride, float *scores) {
+                             const C &k, const C &v, int64_t length, int64_t dim, float scale, float *out,
+                             int64_t outStride, float *scores) {
 #pragma clang loop unroll(disable)
   for (; first + Q <= queries; first += Q) {
     const float *qs[Q];

@@ -184,34 +184,47 @@ template <int R> NI_INLINE void storeRows(float *p, __m128 v) {
 
 enum class DeltaSweep { Look, Add, FoldAdd, FoldLast };
 
+/// One register of columns, n of them, of R rows at s.
+template <DeltaSweep Kind, int R>
+NI_INLINE void deltaColumns(float *s, int64_t dk, int64_t n, float factor, const F (&gain)[4], const float *k,
+                            const float *nextK, const float *nextQ, F (&accK)[4], F (&accQ)[4]) {
+  // Loaded before the stores below, which the compiler cannot tell from these addresses.
+  const F key = loadF(k), otherK = loadF(nextK), otherQ = loadF(nextQ);
+#pragma unroll
+  for (int r = 0; r < R; ++r) {
+    float *at = s + r * dk;
+    if constexpr (Kind == DeltaSweep::Look) // one row of a state comes from memory: the rows of the next block
+      __builtin_prefetch(at + kDeltaRows * dk, 1);
+    F x = loadSome(at, n);
+    if constexpr (Kind == DeltaSweep::FoldAdd || Kind == DeltaSweep::FoldLast)
+      x = mul(x, setF(factor));
+    if constexpr (Kind != DeltaSweep::Look) {
+      x = fma(gain[r], key, x);
+      storeSome(at, n, x);
+    }
+    if constexpr (Kind != DeltaSweep::FoldLast) {
+      accK[r] = fma(x, otherK, accK[r]);
+      accQ[r] = fma(x, otherQ, accQ[r]);
+    }
+  }
+}
+
 /// R rows of the state at s: the update (c[r], k) of this token unless Look, then the dots with the next token's k and
 /// q unless FoldLast.
 template <DeltaSweep Kind, int R>
 NI_INLINE void deltaSweep(float *s, int64_t dk, float factor, const float *c, const float *k, const float *nextK,
                           const float *nextQ, float *dotK, float *dotQ) {
-  F accK[4] = {zeroF(), zeroF(), zeroF(), zeroF()}, accQ[4] = {zeroF(), zeroF(), zeroF(), zeroF()}, gain[R];
+  F accK[4] = {zeroF(), zeroF(), zeroF(), zeroF()}, accQ[4] = {zeroF(), zeroF(), zeroF(), zeroF()}, gain[4];
   if constexpr (Kind != DeltaSweep::Look)
 #pragma unroll
     for (int r = 0; r < R; ++r)
       gain[r] = setF(c[r]);
+  int64_t d = 0;
 #pragma clang loop unroll_count(2)
-  for (int64_t d = 0; d < dk; d += kLanes) {
-#pragma unroll
-    for (int r = 0; r < R; ++r) {
-      float *at = s + r * dk + d;
-      F x = loadSome(at, dk - d);
-      if constexpr (Kind == DeltaSweep::FoldAdd || Kind == DeltaSweep::FoldLast)
-        x = mul(x, setF(factor));
-      if constexpr (Kind != DeltaSweep::Look) {
-        x = fma(gain[r], loadF(k + d), x);
-        storeSome(at, dk - d, x);
-      }
-      if constexpr (Kind != DeltaSweep::FoldLast) {
-        accK[r] = fma(x, loadF(nextK + d), accK[r]);
-        accQ[r] = fma(x, loadF(nextQ + d), accQ[r]);
-      }
-    }
-  }
+  for (; d + kLanes <= dk; d += kLanes)
+    deltaColumns<Kind, R>(s + d, dk, kLanes, factor, gain, k + d, nextK + d, nextQ + d, accK, accQ);
+  if (d < dk)
+    deltaColumns<Kind, R>(s + d, dk, dk - d, factor, gain, k + d, nextK + d, nextQ + d, accK, accQ);
   if constexpr (Kind != DeltaSweep::FoldLast) {
     storeRows<R>(dotK, sum4(accK[0], accK[1], accK[2], accK[3]));
     storeRows<R>(dotQ, sum4(accQ[0], accQ[1], accQ[2], accQ[3]));
@@ -264,6 +277,7 @@ NI_INLINE void gatedDelta(const float *q, const float *k, int64_t qkStride, cons
       for (int64_t t = 0; t < count; ++t) {
         const float *vt = v + (t0 + t) * vStride + r0, *qt = qs + t * dkp, *kt = ks + t * dkp;
         float *to = out + (t0 + t) * outStride + r0;
+        __builtin_prefetch(vt + kDeltaRows), __builtin_prefetch(to + kDeltaRows, 1); // rows lie too far apart for hardware
 #pragma clang loop unroll(disable)
         for (int64_t r = 0; r < fours; r += 4)
           deltaStep<4>(s + r * dk, dk, dkp, tokens[t], t + 1 == count, vt + r, qt, kt, dotK + r, dotQ + r, to + r);

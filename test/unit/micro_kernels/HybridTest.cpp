@@ -64,8 +64,8 @@ TEST(HybridTest, GatedHeadNorm) {
         const size_t at = size_t(h * dim + i);
         const double plain = values[at] * norm * bf16Value(w.as<uint16_t>()[i]), g = gates[at];
         const double exact = plain * g * sigmoidOf(g);
-        ASSERT_NEAR(y[at], exact, g < -87 ? std::abs(plain) * 1e-7 : std::abs(exact) * (double(dim) / 16 + 28) * kUnit + 1e-44)
-            << "dim " << dim << " gate " << g;
+        const double bound = g < -87 ? std::abs(plain) * 1e-7 : std::abs(exact) * (double(dim) / 16 + 28) * kUnit;
+        ASSERT_NEAR(y[at], exact, bound + 1e-44) << "dim " << dim << " gate " << g;
       }
     }
     ASSERT_TRUE(isUntouched(y.back()));
@@ -112,7 +112,8 @@ void checkConv(int64_t taps, int64_t channels, int64_t first, int64_t width, con
         sum += product, size += std::abs(product);
       }
       const double exact = sum * sigmoidOf(sum);
-      ASSERT_NEAR(out[size_t(t * outStride + c)], exact, (1.1 * double(taps + 1) * size + 12 * std::abs(exact)) * kUnit + 1e-35)
+      const double bound = (1.1 * double(taps + 1) * size + 12 * std::abs(exact)) * kUnit + 1e-35;
+      ASSERT_NEAR(out[size_t(t * outStride + c)], exact, bound)
           << "taps " << taps << " channels " << channels << " row " << t << " channel " << c;
     }
     for (int64_t c = channels; c < outStride; ++c)
@@ -206,7 +207,8 @@ struct Delta {
         // I - beta k k^T does not lengthen an error; a step adds roundings of what it adds up. The decay's own
         // error is that of g, relative to g, with that of a + dt_bias inside an exponential.
         const double sizes = std::sqrt(kept) + beta * (std::abs(value) + std::abs(e));
-        stateBound[size_t(r)] = stateBound[size_t(r)] * decay + kUnit * (n + (20 + std::abs(x)) * std::abs(g)) * sizes + 1e-30;
+        const double roundings = n + (20 + std::abs(x)) * std::abs(g);
+        stateBound[size_t(r)] = stateBound[size_t(r)] * decay + kUnit * roundings * sizes + 1e-30;
         out[size_t(t * dv + r)] = mixed;
         outBound[size_t(t * dv + r)] =
             (stateBound[size_t(r)] + kUnit * n * (std::sqrt(norm) + sizes)) / std::sqrt(double(dk)) + 1e-30;
