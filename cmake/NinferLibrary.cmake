@@ -17,7 +17,10 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
   target_compile_options(ninfer_options INTERFACE -Wno-restrict)
 endif()
 target_link_options(ninfer_options INTERFACE -Wl,--gc-sections)
-if(NINFER_SANITIZE)
+if(NINFER_FUZZ)
+  target_compile_options(ninfer_options INTERFACE -fsanitize=fuzzer-no-link)
+endif()
+if(NINFER_SANITIZE OR NINFER_FUZZ)
   target_compile_options(ninfer_options INTERFACE -fsanitize=address,undefined -fno-sanitize-recover=undefined
     -fno-omit-frame-pointer -g)
   target_link_options(ninfer_options INTERFACE -fsanitize=address,undefined)
