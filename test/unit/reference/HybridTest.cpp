@@ -290,8 +290,12 @@ TEST(Hybrid, Int8CacheWords) {
     std::vector<uint32_t> words = c["x"];
     const std::vector<int> codes = c["codes"], scales = c["scales"];
     const int64_t heads = 3, capacity = 5, dim = int64_t(words.size()), groups = int64_t(scales.size());
-    auto append = make("ref.kv_append", {{"kv_heads", heads}, {"dim", dim}, {"capacity", capacity}, {"codec", std::string("int8")}});
-    const size_t scalesAt = size_t(heads * capacity * dim + 63) / 64 * 64, bytes = scalesAt + size_t(heads * capacity * groups * 2);
+    auto append = make("ref.kv_append", {{"kv_heads", heads},
+                                         {"dim", dim},
+                                         {"capacity", capacity},
+                                         {"codec", std::string("int8")}});
+    const size_t scalesAt = size_t(heads * capacity * dim + 63) / 64 * 64;
+    const size_t bytes = scalesAt + size_t(heads * capacity * groups * 2);
     EXPECT_EQ(bytesNeeded(*append, 1, "keys"), bytes) << label;
     EXPECT_EQ(bytesNeeded(*append, 1, "values"), bytes) << label;
     // Head 1 of row 0 at position 3 is the row under test; the other heads and the values hold zeros.
@@ -304,7 +308,8 @@ TEST(Hybrid, Int8CacheWords) {
         const int64_t row = h * capacity + p;
         for (int64_t i = 0; i < dim; ++i) {
           const int expected = p != 3 ? 0x5a : h == 1 ? codes[size_t(i)] : 0;
-          ASSERT_EQ(int8_t(keys[size_t(row * dim + i)]), expected) << label << " head " << h << " position " << p << " at " << i;
+          ASSERT_EQ(int8_t(keys[size_t(row * dim + i)]), expected)
+              << label << " head " << h << " position " << p << " at " << i;
           ASSERT_EQ(int8_t(values[size_t(row * dim + i)]), p == 3 ? 0 : 0x5a) << label;
         }
         for (int64_t g = 0; g < groups; ++g) {
@@ -324,7 +329,9 @@ TEST(Hybrid, AttentionOverInt8Cache) {
   uint64_t seed = 3;
   for (const int64_t dim : {4, 64, 70}) {
     const int64_t heads = 4, kvHeads = 2, capacity = 6, rows = 2;
-    reference::AttributeMap attributes = {{"heads", heads}, {"kv_heads", kvHeads}, {"dim", dim}, {"capacity", capacity}, {"codec", std::string("int8")}, {"scale", 0.25}};
+    reference::AttributeMap attributes = {{"heads", heads},       {"kv_heads", kvHeads},
+                                          {"dim", dim},           {"capacity", capacity},
+                                          {"codec", std::string("int8")}, {"scale", 0.25}};
     auto attention = make("ref.attention", attributes);
     attributes["codec"] = std::string("f32");
     auto plain = make("ref.attention", attributes);
