@@ -36,11 +36,4 @@ const SourceTensor *SourceTensors::find(const std::string &name) const {
   return it == tensors.end() ? nullptr : &*it;
 }
 
-std::string shapeText(const std::vector<uint64_t> &shape) {
-  std::string out = "[";
-  for (size_t i = 0; i < shape.size(); ++i)
-    out += (i ? "," : "") + std::to_string(shape[i]);
-  return out + "]";
-}
-
 } // namespace ninfer

@@ -68,7 +68,7 @@ struct SourceTensors {
   const SourceTensor *find(const std::string &name) const;
 };
 
-/// "[576,1536]".
+/// "[576,1536]"; the one of models/Bind.h, declared here so that readers need no model header.
 std::string shapeText(const std::vector<uint64_t> &shape);
 
 } // namespace ninfer

@@ -2,6 +2,7 @@
 // options in, report on stdout, everything else on stderr, exit code by the kind of the error.
 #include "convert/Converter.h"
 #include "convert/Report.h"
+#include "tools/ninfer-convert/UpgradeCommand.h"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -42,10 +43,12 @@ std::string join(const std::vector<std::string> &names) {
 }
 
 struct Arguments {
-  std::string source, output, recipe = "w8", policy = "A16Only", name, report = "summary",
-                              progress = "auto";
+  std::string source, output, recipe, policy = "A16Only", name, report = "summary",
+                                      progress = "auto", gptqZeros = "labelled",
+                                      tensorScale = "refuse";
   bool requantize = false, noTokenizer = false, dryRun = false, force = false, sourceDigest = false;
   unsigned threads = 0;
+  uint64_t maxFileBytes = 0;
 };
 
 void declare(CLI::App &app, Arguments &a) {
@@ -56,12 +59,21 @@ void declare(CLI::App &app, Arguments &a) {
   app.add_option("-o,--output", a.output, "the .ninfer file to write (optional with --dry-run)");
   app.add_option("-r,--recipe", a.recipe,
                  "formats of the matrices: " + join(Recipe::builtInNames()) +
-                     ", or a TOML file (docs/convert.md)")
-      ->capture_default_str();
+                     ", or a TOML file (docs/convert.md) [w8; keep for a quantized checkpoint]");
   app.add_flag("--requantize", a.requantize,
-               "allow block-quantised tensors to be decoded and encoded anew");
+               "allow quantized tensors to be decoded and encoded anew by the recipe");
+  app.add_option("--gptq-zero-points", a.gptqZeros,
+                 "zero points of a GPTQ file: as its format label says, stored minus one (v1), or "
+                 "stored as they are (v2)")
+      ->check(CLI::IsMember({"labelled", "v1", "v2"}))
+      ->capture_default_str();
+  app.add_option("--tensor-scale", a.tensorScale,
+                 "one scale for a whole quantized matrix: refuse it, or write it once per row or "
+                 "group")
+      ->check(CLI::IsMember({"refuse", "replicate"}))
+      ->capture_default_str();
   app.add_option("--activation-policy", a.policy, "widest permission for activations")
-      ->check(CLI::IsMember({"A16Only", "AllowA8"}))
+      ->check(CLI::IsMember({"A16Only", "AllowA8", "AllowA4"}))
       ->capture_default_str();
   app.add_option("--name", a.name, "public model name (default: the source's)");
   app.add_flag("--no-tokenizer", a.noTokenizer, "write no text resources");
@@ -69,6 +81,9 @@ void declare(CLI::App &app, Arguments &a) {
                "record the SHA-256 of every source file in the provenance");
   app.add_flag("--dry-run", a.dryRun, "check and report, write nothing");
   app.add_flag("-f,--force", a.force, "replace an existing output");
+  app.add_option("--max-file-bytes", a.maxFileBytes,
+                 "largest file in bytes; more goes into part files (default: one file)")
+      ->check(CLI::Range(uint64_t(1), UINT64_MAX));
   app.add_option("--report", a.report, "what to print on stdout")
       ->check(CLI::IsMember({"summary", "table", "json", "none"}))
       ->capture_default_str();
@@ -88,7 +103,13 @@ Result<ConvertOptions> toOptions(const Arguments &a) {
   ConvertOptions options;
   options.source = a.source;
   options.output = a.output.empty() ? "model.ninfer" : a.output;
-  NINFER_ASSIGN_OR_RETURN(options.recipe, Recipe::fromArgument(a.recipe));
+  if (!a.recipe.empty()) {
+    NINFER_ASSIGN_OR_RETURN(options.recipe, Recipe::fromArgument(a.recipe));
+  }
+  options.imports.gptqZeros = a.gptqZeros == "v1"   ? GptqZeros::MinusOne
+                              : a.gptqZeros == "v2" ? GptqZeros::Plain
+                                                    : GptqZeros::AsLabelled;
+  options.imports.replicateTensorScale = a.tensorScale == "replicate";
   options.requantize = a.requantize;
   options.policy = *activationPolicyFromName(a.policy);
   if (!a.name.empty())
@@ -98,6 +119,8 @@ Result<ConvertOptions> toOptions(const Arguments &a) {
   options.dryRun = a.dryRun;
   options.force = a.force;
   options.threads = a.threads;
+  if (a.maxFileBytes)
+    options.maxFileBytes = a.maxFileBytes;
   options.progress = *progressModeFromName(a.progress);
   options.cancelled = [] { return interrupted.load(); };
   return options;
@@ -106,9 +129,15 @@ Result<ConvertOptions> toOptions(const Arguments &a) {
 } // namespace
 
 int main(int argc, char **argv) {
+  if (argc > 1 && std::string_view(argv[1]) == "upgrade") {
+    std::signal(SIGINT, onInterrupt);
+    std::signal(SIGTERM, onInterrupt);
+    return runUpgrade(argc - 1, argv + 1, [] { return interrupted.load(); });
+  }
   CLI::App app("Converts a Hugging Face or GGUF checkpoint into a .ninfer artifact",
                "ninfer-convert");
-  app.footer("exit codes: 0 ok, 1 failed, 2 usage, 3 bad file, 5 unsupported model or tensor, 6 "
+  app.footer("ninfer-convert upgrade --help: an artifact to another framing or other file sizes\n"
+             "exit codes: 0 ok, 1 failed, 2 usage, 3 bad file, 5 unsupported model or tensor, 6 "
              "out of memory, "
              "130 interrupted");
   Arguments arguments;

@@ -107,7 +107,6 @@ TEST(HuggingFaceConfig, RefusesByName) {
            {"hidden_act", "gelu", unsupported, "hidden_act"},
            {"partial_rotary_factor", 0.5, unsupported, "partial_rotary_factor"},
            {"rope_interleaved", true, unsupported, "rope_interleaved"},
-           {"quantization_config", Json::object(), unsupported, "quantization_config"},
            {"sliding_window", 4096, unsupported, "sliding_window"},
            {"use_sliding_window", true, unsupported, "sliding_window"},
            {"layer_types",

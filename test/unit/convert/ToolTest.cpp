@@ -78,7 +78,7 @@ TEST(ConvertTool, ExitCodesFollowTheKindOfTheError) {
   EXPECT_EQ(run({}).code, 2);
   EXPECT_EQ(run({source}).code, 2); // no -o
   EXPECT_EQ(run({source, "-o", target, "--recipe", "q3"}).code, 2);
-  EXPECT_EQ(run({source, "-o", target, "--activation-policy", "AllowA4"}).code, 2);
+  EXPECT_EQ(run({source, "-o", target, "--activation-policy", "AllowA2"}).code, 2);
   EXPECT_EQ(run({source, "-o", target, "--frobnicate"}).code, 2);
   EXPECT_EQ(run({(in / "missing").string(), "-o", target}).code, 3);
   Json config = Json::parse(tinyConfig());
