@@ -352,6 +352,8 @@ std::string TensorJob::profile() const {
     return "FP32_RNE";
   case Method::EncodeFp8Row:
     return kFp8RowEncoderProfile;
+  case Method::CopyPacked:
+    return "DIVISOR_RECIPROCAL_RNE"; // codes and block scales copied, the divisor derived
   default:
     return kGroupedEncoderProfile;
   }
