@@ -22,7 +22,13 @@ constexpr uint64_t kMaxDirectoryLines = 1000;
 
 using Lines = std::vector<std::string>;
 
-std::string shortText(const Json &value) { return value.is_null() ? "none" : jsonExcerpt(value); }
+std::string shortText(const Json &value) {
+  if (value.is_null())
+    return "none";
+  std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
+  constexpr size_t kLongest = 100;
+  return text.size() > kLongest ? text.substr(0, kLongest) + "..." : text;
+}
 
 /// Leaves of two JSON values that differ, by path; objects by member, arrays by position.
 void compareJson(const std::string &path, const Json &a, const Json &b, Lines &out) {
@@ -409,11 +415,12 @@ std::string diffText(const ArtifactDifference &difference) {
       std::string words;
       const auto count = [&](uint64_t n, const char *noun) {
         if (n)
-          words += (words.empty() ? "" : ", ") + std::to_string(n) + " " + noun;
+          words +=
+              (words.empty() ? "" : ", ") + std::to_string(n) + " " + noun + (n == 1 ? "" : "s");
       };
-      count(d.codes, "codes");
-      count(d.scales, "scales");
-      count(d.padding, "padding bytes");
+      count(d.codes, "code");
+      count(d.scales, "scale");
+      count(d.padding, "padding byte");
       if (d.divisor)
         words += std::string(words.empty() ? "" : ", ") + "divisor";
       out += words + " differ; " + valuesText(d);

@@ -1,6 +1,6 @@
 // The side manifest MODEL.ninfer.manifest.json: SHA-256 of every object, of the directory and of
 // every file, beside what the artifact says about its origin. A digest proves that bytes are those
-// the manifest was written for; it says nothing about whether they are right (docs/container.md).
+// the manifest was written for; it says nothing about whether they are right (docs/cli/ninfer-inspect.md).
 #ifndef NINFER_ARTIFACT_CONTAINER_MANIFEST_H
 #define NINFER_ARTIFACT_CONTAINER_MANIFEST_H
 
