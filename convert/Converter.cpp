@@ -305,6 +305,7 @@ private:
     WriterOptions writerOptions;
     writerOptions.existing =
         options_.force ? AtomicFile::Existing::Replace : AtomicFile::Existing::Refuse;
+    writerOptions.maxFileBytes = options_.maxFileBytes;
     std::optional<Progress> verify;
     writerOptions.onVerified = [&](uint64_t n) {
       if (!verify)

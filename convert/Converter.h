@@ -33,6 +33,7 @@ struct ConvertOptions {
   bool sourceDigest = false; ///< SHA-256 of every source file into the provenance
   bool dryRun = false;       ///< everything but the encoding and the file
   bool force = false;        ///< an existing output is replaced
+  std::optional<uint64_t> maxFileBytes; ///< larger artifacts go into several files
   unsigned threads = 0;      ///< 0: one per hardware thread, at most 16
   ProgressMode progress = ProgressMode::Off;
   std::function<bool()> cancelled; ///< polled; true ends the conversion with Interrupted
