@@ -1,6 +1,5 @@
 // Import of ModelOpt checkpoints: NVFP4 (multiplier to divisor) and FP8 with one scale per row or
 // tensor. Configs: quantization_config in config.json, or hf_quant_config.json.
-#include "artifact/formats/Words.h"
 #include "convert/quantized/FloatWeights.h"
 #include "convert/quantized/Import.h"
 #include "convert/quantized/Scales.h"
@@ -47,7 +46,8 @@ constexpr AlgorithmRow kAlgorithms[] = {
     {"INT8_SQ", Algorithm::None, kPreScale},
     {"W8A8_SQ_PER_CHANNEL", Algorithm::None, kPreScale},
     {"W8A16", Algorithm::None, "int8 codes with one scale per row are not read from ModelOpt"},
-    {"FP8_PB_WO", Algorithm::None, "the registered FP8 format has one scale per row, not per block"},
+    {"FP8_PB_WO", Algorithm::None,
+     "the registered FP8 format has one scale per row, not per block"},
     {"FP8_PB_REAL", Algorithm::None,
      "the registered FP8 format has one scale per row, not per block"},
     {"MXFP8", Algorithm::None, "blocks of 32 with E8M0 scales are not registered"},
@@ -283,9 +283,9 @@ private:
     const float divisor = 1.0f / multiplier;
     Reciprocal out;
     out.word = bitsFromFloat(divisor);
-    if (!isValidDivisor(out.word)) {
-      context_.refusals().fault(component.place() + ": the reciprocal of " +
-                                valueText(multiplier) + " is no finite positive binary32 value");
+    if (!std::isnormal(divisor)) {
+      context_.refusals().fault(component.place() + ": the reciprocal of " + valueText(multiplier) +
+                                " is no normal binary32 value");
       return std::optional<Reciprocal>();
     }
     // The product of two binary32 values is exact in binary64.
@@ -344,10 +344,10 @@ private:
     if (!read || (!perTensor && *read != RowScales::PerRow) ||
         (perTensor && *read == RowScales::PerRow && rows != 1)) {
       context_.refusals().fault("tensor '" + scales.tensor.name + "' " + shapeText(shape) + ": " +
-                                (perTensor ? "FP8 has one scale per tensor"
-                                           : "FP8_PER_CHANNEL_PER_TOKEN needs [" +
-                                                 std::to_string(rows) + "] or [" +
-                                                 std::to_string(rows) + ",1]"));
+                                (perTensor
+                                     ? "FP8 has one scale per tensor"
+                                     : "FP8_PER_CHANNEL_PER_TOKEN needs [" + std::to_string(rows) +
+                                           "] or [" + std::to_string(rows) + ",1]"));
       return Status();
     }
     Fp8Parts parts;
@@ -375,8 +375,8 @@ private:
   void dropCacheScales() {
     size_t dropped = 0;
     for (const std::string &name : context_.names())
-      for (std::string_view suffix : {".k_proj.k_scale", ".v_proj.v_scale", ".k_proj.output_scale",
-                                      ".v_proj.output_scale"})
+      for (std::string_view suffix :
+           {".k_proj.k_scale", ".v_proj.v_scale", ".k_proj.output_scale", ".v_proj.output_scale"})
         if (name.size() > suffix.size() &&
             name.compare(name.size() - suffix.size(), suffix.size(), suffix) == 0) {
           context_.drop(name);
@@ -384,8 +384,7 @@ private:
           break;
         }
     if (dropped != 0)
-      context_.note(std::to_string(dropped) +
-                    " scales of a quantized key/value cache are ignored");
+      context_.note(std::to_string(dropped) + " scales of a quantized key/value cache are ignored");
   }
 
   void remarks() {

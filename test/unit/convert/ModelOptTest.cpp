@@ -182,7 +182,8 @@ TEST(ModelOptNvfp4, TwoConventionsForOneWeightAreRefused) {
 
 TEST(ModelOptNvfp4, MultipliersThatAreNone) {
   for (const char *name : {"weight_scale_2", "input_scale"})
-    for (float bad : {0.0f, -0.0f, -0.5f, INFINITY, -INFINITY, NAN, 0x1p-149f, 0x1p-130f}) {
+    for (float bad : {0.0f, -0.0f, -0.5f, INFINITY, -INFINITY, NAN, 0x1p-149f, 0x1p-130f,
+                      0x1.8p126f, 0x1.fp127f}) {
       Case c;
       std::vector<RawTensor> &tensors = c.nvfp4(0.5f);
       if (std::string(name) == "input_scale")
