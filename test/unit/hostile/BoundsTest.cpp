@@ -10,6 +10,7 @@
 #include "test/unit/convert/SourceBuilders.h"
 
 #include <atomic>
+#include <csignal>
 #include <cstdlib>
 #include <functional>
 #include <gtest/gtest.h>
@@ -273,6 +274,36 @@ TEST(Shrinking, AConversionEndsWithAnErrorAndLeavesNothing) {
       EXPECT_TRUE(fs::is_empty(out.path()));
     }
   EXPECT_GT(refused, 10);
+}
+
+/// A mapping belongs to the file, not to the name: replacing an artifact as this project's writers do (a new file takes
+/// the name) leaves a reader with the old content. Truncating the file itself is the documented limit: SIGBUS.
+TEST(Shrinking, AMappedArtifactSurvivesReplacementButNotTruncation) {
+  TempFolder folder;
+  const std::string directory = R"({"components":{"text":{"config":{}}},"bindings":{},"uses":[],"objects":[{"id":"t","kind":"resource",)"
+                                R"("encoding":"raw_bytes_v1","offset":0,"bytes":8192}],"files":[{"path":null,"payload_bytes":8192}]})";
+  std::string bytes("NINFER\0\3", 8);
+  put<uint64_t>(bytes, directory.size());
+  bytes += std::string(16, 'i') + directory;
+  bytes.resize(4096);
+  bytes += std::string(8192, 'x');
+  writeBytes(folder / "x.ninfer", bytes);
+  auto artifact = Artifact::open(folder / "x.ninfer");
+  ASSERT_TRUE(artifact.ok()) << artifact.error().render();
+  auto object = artifact->object(0);
+  ASSERT_TRUE(object.ok());
+  writeBytes(folder / "new", std::string(12288, 'y'));
+  fs::create_hard_link(folder / "x.ninfer", folder / "old");
+  fs::rename(folder / "new", folder / "x.ninfer");
+  EXPECT_EQ(static_cast<char>((*object)[8191]), 'x');
+  EXPECT_EXIT(
+      {
+        std::signal(SIGBUS, SIG_DFL); // a sanitizer has a handler of its own
+        fs::resize_file(folder / "old", 4096);
+        volatile auto byte = (*object)[8191];
+        (void)byte;
+      },
+      testing::KilledBySignal(SIGBUS), "");
 }
 
 } // namespace
