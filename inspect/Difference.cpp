@@ -423,7 +423,7 @@ std::string diffText(const ArtifactDifference &difference) {
       count(d.padding, "padding byte");
       if (d.divisor)
         words += std::string(words.empty() ? "" : ", ") + "divisor";
-      out += words + " differ; " + valuesText(d);
+      out += words + " changed; " + valuesText(d);
       if (d.codes || d.scales)
         out += place();
       break;

@@ -88,19 +88,18 @@ int verify(const std::string &file, const Request &request) {
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   Status hashed;
-  std::string manifest;
-  if (!request.hash.empty() && (report->ok() || request.hash == "check")) {
-    hashed = hash(*artifact, request);
-    if (hashed.ok())
-      manifest = manifestPath(artifact->path()).string();
-  }
   Json json = verifyJson(*artifact, *report);
-  if (!request.hash.empty())
-    json["manifest"] = manifest.empty() ? Json(nullptr) : Json(manifest);
   std::string text = verifyText(*artifact, *report, seconds);
-  if (!manifest.empty())
-    text += std::string("manifest    ") + (request.hash == "write" ? "written: " : "agrees: ") +
-            manifest + "\n";
+  const bool writes = request.hash == "write";
+  if (writes ? report->ok() : !request.hash.empty()) {
+    hashed = hash(*artifact, request);
+    const std::string path = manifestPath(artifact->path()).string();
+    json["manifest"] = {{"path", path}, {"action", request.hash}, {"ok", hashed.ok()}};
+    text += std::string("manifest    ") +
+            (writes ? (hashed.ok() ? "written: " : "not written: ")
+                    : (hashed.ok() ? "agrees: " : "disagrees: ")) +
+            path + "\n";
+  }
   if (const int code = print(request.output == "json" ? json.dump(1) + "\n" : text))
     return code;
   int code = 0;

@@ -418,7 +418,7 @@ TEST_F(Pages, DiffCountsWords) {
     EXPECT_EQ(found["nvfp4"].scales, 1u);
     EXPECT_EQ(found["template"].kind, ObjectDifference::Kind::Bytes);
     EXPECT_EQ(found["template"].firstColumn, 3u);
-    EXPECT_NE(diffText(difference).find("2 codes differ; "), std::string::npos);
+    EXPECT_NE(diffText(difference).find("2 codes changed; "), std::string::npos);
     EXPECT_EQ(diffJson(difference)["objects"].size(), 7u);
   }
 }
