@@ -302,8 +302,7 @@ TEST_P(QuantizedVectors, CodesScalesAndValuesAreTheLibrarys) {
     for (const TensorReport &t : report->tensors)
       if (t.object == name) {
         EXPECT_EQ(provenanceText(t.provenance), provenanceText(v.provenance));
-        EXPECT_EQ(t.profile,
-                  v.provenance == Provenance::Converted ? "DIVISOR_RECIPROCAL_RNE" : "");
+        EXPECT_EQ(t.profile, v.provenance == Provenance::Converted ? "DIVISOR_RECIPROCAL_RNE" : "");
       }
 
     std::vector<float> values = decodedValues(*artifact, index);
@@ -321,6 +320,10 @@ TEST_P(QuantizedVectors, CodesScalesAndValuesAreTheLibrarys) {
         }
       EXPECT_EQ(valueDigest(twice, text(want["dtype"])), text(want["values"]));
       EXPECT_LE(worst, 2u);
+      RecordProperty(module + "_worst_ulp", static_cast<int>(worst));
+      if (want.contains("decompressed"))
+        EXPECT_EQ(valueDigest(twice, text(want["decompressed"]["dtype"])),
+                  text(want["decompressed"]["sha256"]));
       const float divisor = std::bit_cast<float>(nvfp4Divisor(object));
       if (v.kind == Kind::Nvfp4Divisor)
         EXPECT_EQ(divisor, m.global);
