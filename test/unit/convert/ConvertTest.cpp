@@ -83,7 +83,7 @@ TEST(Convert, Bf16IsPreservedAndTheArtifactIsAModel) {
   ASSERT_TRUE(artifact.ok());
   auto spec = recogniseModel(artifact->directory(), "m.ninfer");
   ASSERT_TRUE(spec.ok()) << spec.error().render();
-  EXPECT_EQ(spec->config.numHeads, 4);
+  EXPECT_EQ(std::get<DecoderConfig>(spec->config).numHeads, 4);
   for (const ParameterSpec &p : spec->parameters)
     if (!p.input.empty()) {
       EXPECT_EQ(p.policy, ActivationPolicy::AllowA8) << p.name;
@@ -305,7 +305,13 @@ TEST(Convert, RefusalsAreCountedByTypeAndSayWhatWouldHappen) {
   ASSERT_FALSE(q4.ok());
   EXPECT_EQ(q4.error().code, "NB0316");
   std::string text = q4.error().render();
-  EXPECT_NE(text.find("would quantise it a second time"), std::string::npos) << text;
+  EXPECT_NE(text.find("': refused (Q8_0: storing it as Q4G64_F16S would quantise it a second time)"),
+            std::string::npos)
+      << text;
+  size_t lines = 0; // every tensor has its own
+  for (size_t at = 0; (at = text.find(": refused (Q8_0", at)) != std::string::npos; ++at)
+    ++lines;
+  EXPECT_EQ(lines, 15u) << text;
   EXPECT_NE(text.find("tensors that need --requantize: 15 Q8_0\n"), std::string::npos) << text;
   EXPECT_NE(text.find("help: add --requantize"), std::string::npos) << text;
   EXPECT_NE(text.find("Q8_0 moves exactly into it"), std::string::npos) << text;
