@@ -134,7 +134,7 @@ TEST(HybridConfig, RefusesEveryValueOutsideTheRules) {
            {"hybrid_c7", set("linear_conv_kernel_dim", 2000000000), "linear_conv_kernel_dim times"},
            {"hybrid_c8", setRope("rope_theta", 0), "rope_theta"},
            {"hybrid_c8", setRope("partial_rotary_factor", 0), "partial_rotary_factor"},
-           {"hybrid_c8", setRope("partial_rotary_factor", 1.25), "partial_rotary_factor"},
+           {"hybrid_c8", setRope("partial_rotary_factor", 1.01), "partial_rotary_factor"},
            {"hybrid_c8", setRope("partial_rotary_factor", 0.1), "must be even"},
            {"hybrid_c8", setRope("partial_rotary_factor", 0.01), "must be even and at least 2"},
            {"hybrid_c8", setRope("mrope_section", {2, 1}), "mrope_section must be an array of 3"},
