@@ -169,7 +169,7 @@ private:
     const uint32_t other = minusOne_ ? middle : middle - 1;
     std::vector<std::byte> bytes(groups_ * words * 4);
     NINFER_RETURN_IF_ERROR(components_[1].read(0, bytes));
-    uint64_t others = 0;
+    uint64_t others = 0, first = 0;
     const uint64_t all = groups_ * shape_[0];
     for (uint64_t g = 0; g < groups_; ++g)
       for (uint64_t n = 0; n < shape_[0]; ++n) {
@@ -179,13 +179,13 @@ private:
           continue;
         if (stored != other)
           return asymmetric(n, g, stored, expected);
-        if (++others == 1 && all > 1 && (g != 0 || n != 0))
-          return asymmetric(n, g, stored, expected); // some before were as expected
+        if (others++ == 0)
+          first = g * shape_[0] + n;
       }
     if (others == 0)
       return Status();
     if (others != all)
-      return asymmetric(0, 0, other, expected);
+      return asymmetric(first % shape_[0], first / shape_[0], other, expected);
     return labelLies(other);
   }
 

@@ -203,6 +203,12 @@ TEST(Gptq, EveryOtherZeroPointIsRefusedEvenOnce) {
       c.run();
       EXPECT_EQ(c.code, "NB0327") << label << at << c.error;
       EXPECT_TRUE(c.says("no zero point")) << c.error;
+      // The first zero point that the label does not expect.
+      const bool oddIsWrong = (base == 7) == (std::string(label) == "gptq");
+      const uint64_t place = oddIsWrong ? at : at == 0;
+      EXPECT_TRUE(c.says("row " + std::to_string(place % 128) + " group " +
+                         std::to_string(place / 128) + ": stored zero point"))
+          << c.error;
     }
 }
 
