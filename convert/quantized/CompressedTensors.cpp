@@ -28,8 +28,13 @@ public:
     std::map<std::string, size_t> covered;
     for (const SourceModule &module : context_.modules()) {
       NINFER_ASSIGN_OR_RETURN(const QuantScheme *scheme, schemeOf(module, covered));
-      if (scheme && scheme->weights)
-        NINFER_RETURN_IF_ERROR(importModule(module, *scheme));
+      if (!scheme || !scheme->weights)
+        continue;
+      const size_t before = context_.refusals().size();
+      NINFER_RETURN_IF_ERROR(importModule(module, *scheme));
+      if (context_.refusals().size() != before) // told once: its tensors are explained, not taken
+        for (const char *suffix : kSuffixes)
+          context_.drop(module.name + "." + suffix);
     }
     for (const QuantScheme &s : config_.schemes)
       if (s.weights && !covered[s.group])
@@ -106,9 +111,6 @@ private:
 
   void refuse(const SourceModule &module, const std::string &rule) {
     context_.refusals().refuse(module.name + ".weight", rule);
-    // Its tensors are explained, only not taken.
-    for (const char *suffix : kSuffixes)
-      context_.drop(module.name + "." + suffix);
   }
 
   /// Adds the weight, or records why its tensors do not fit together. Read errors end the import.

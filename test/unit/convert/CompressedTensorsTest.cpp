@@ -171,7 +171,8 @@ TEST(CompressedNvfp4, TheGlobalFactorIsADivisor) {
   for (uint32_t word : {0u, 0x80000000u, 0xc0000000u, 0x7f800000u, 0xff800000u, 0x7fc00000u}) {
     gate(words32({word}));
     EXPECT_EQ(c.code, "NB0325") << std::hex << word;
-    EXPECT_TRUE(c.has("weight_global_scale")) << c.error;
+    EXPECT_TRUE(c.has("gate_proj.weight_global_scale': 0x")) << c.error;
+    EXPECT_FALSE(c.has("no scheme explains")) << c.error; // one fault, one line
     EXPECT_TRUE(c.has("must be finite and positive")) << c.error;
     EXPECT_FALSE(fs::exists(c.out / "m.ninfer") && c.artifact);
   }
