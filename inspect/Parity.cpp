@@ -50,9 +50,9 @@ std::string parameterOfHuggingFace(const std::string &name) {
       {"mlp.down_proj.weight", "mlp/down"},
   };
   const auto role = roles.find(name.substr(dot + 1));
-  return role == roles.end() ? ""
-                             : "text/layers/" + name.substr(start.size(), dot - start.size()) + "/" +
-                                   role->second;
+  return role == roles.end()
+             ? ""
+             : "text/layers/" + name.substr(start.size(), dot - start.size()) + "/" + role->second;
 }
 
 /// The same for a GGUF tensor.
@@ -108,6 +108,7 @@ public:
     }
     const auto component = directory().components.find("text");
     CheckpointOptions opening;
+    opening.imports = options_.imports;
     opening.tokenizer =
         component != directory().components.end() && !component->second.resources.empty();
     NINFER_ASSIGN_OR_RETURN(checkpoint_, openCheckpoint(options_.source, opening));
@@ -145,7 +146,7 @@ private:
       Claim &claim = claims_[object];
       claim.sourceType = entry[0].get<std::string>();
       claim.provenance = entry[1].get<std::string>();
-      if (entry.size() > 2 && entry[2].is_string())
+      if (claim.provenance == "converted" && entry.size() > 2 && entry[2].is_string())
         claim.profile = entry[2].get<std::string>();
     }
   }
@@ -196,7 +197,8 @@ private:
       item();
       const auto found = stored.find(role);
       if (found == stored.end()) {
-        fault("resource", role, "missing, the source has " + std::to_string(bytes.size()) + " bytes");
+        fault("resource", role,
+              "missing, the source has " + std::to_string(bytes.size()) + " bytes");
         continue;
       }
       NINFER_ASSIGN_OR_RETURN(const auto object, artifact_->object(found->second));
@@ -294,7 +296,8 @@ private:
     task.file = &checkpoint_.tensors.files[tensor.file];
     task.packed = tensor.packed.get();
     const auto ends = [&](const std::string &tail) {
-      return name.size() > tail.size() && name.compare(name.size() - tail.size(), tail.size(), tail) == 0;
+      return name.size() > tail.size() &&
+             name.compare(name.size() - tail.size(), tail.size(), tail) == 0;
     };
     if (checkpoint_.kind == "gguf" && checkpoint_.config.architecture == "LlamaForCausalLM" &&
         (ends("/attention/query") || ends("/attention/key")))
@@ -335,6 +338,9 @@ private:
     else
       judgeByTypes(tensor, out);
     task.basis = out.basis;
+    // NVFP4 has no encoder: its words are always the checkpoint's.
+    task.packedWords = tensor.packed && keepsWords(tensor, out.format) &&
+                       (out.format == Format::NVFP4 || out.provenance != "converted");
     tasks_.push_back(std::move(task));
     report_.tensors.push_back(std::move(out));
   }
@@ -365,13 +371,15 @@ private:
       }
     } else if (claim.provenance == "widened exactly" || claim.provenance == "narrowed exactly") {
       out.basis = ParityBasis::Values;
+    } else if (tensor.packed && out.format == Format::NVFP4) {
+      out.basis = ParityBasis::Profile; // the words of the import, with a derived divisor
     } else if (!claim.profile.empty()) {
       out.basis = ParityBasis::Profile;
       const bool fp8 = out.format == Format::FP8_E4M3FN_ROW_BF16S;
       const std::string wanted = out.format == Format::BF16   ? "BF16_RNE"
                                  : out.format == Format::FP32 ? "FP32_RNE"
-                                 : fp8 ? "MAXABS_BF16S_RECIP_E4M3FN_RNE_V1"
-                                       : "MAXABS_F16_RECIP_RNE_V1";
+                                 : fp8                        ? "MAXABS_BF16S_RECIP_E4M3FN_RNE_V1"
+                                                              : "MAXABS_F16_RECIP_RNE_V1";
       if (claim.profile != wanted) {
         out.basis = ParityBasis::ErrorOnly;
         report_.notes.push_back(out.parameter + ": profile '" + claim.profile +
@@ -382,8 +390,7 @@ private:
 
   void judgeByTypes(const SourceTensor &tensor, TensorParity &out) {
     const bool direct = formatInfo(out.format).category == FormatCategory::Direct;
-    if (tensor.packed ? keepsWords(tensor, out.format)
-                      : direct && keepsWords(tensor, out.format))
+    if (tensor.packed ? keepsWords(tensor, out.format) : direct && keepsWords(tensor, out.format))
       out.basis = ParityBasis::Words;
     else if (out.format == Format::FP32 || out.format == Format::BF16)
       out.basis = ParityBasis::Profile; // there is one way to round
@@ -416,6 +423,8 @@ private:
     context.onBytes = [&](uint64_t bytes) { progress.add(bytes); };
     for (size_t i = 0; i < tasks_.size(); ++i) {
       progress.detail(tasks_[i].parameter);
+      if (tasks_[i].packed) // settles what readRows needs
+        NINFER_RETURN_IF_ERROR(tasks_[i].tensor->packed->check());
       NINFER_RETURN_IF_ERROR(
           compareTensor(tasks_[i], context, report_.tensors[i], report_, faults_));
       artifact_->release();
@@ -437,9 +446,10 @@ private:
 
 void ParityFaults::add(ParityFault fault, uint64_t count) {
   report_.levels[size_t(fault.level)].faults += count;
-  const auto same = std::count_if(
-      report_.faults.begin(), report_.faults.end(),
-      [&](const ParityFault &f) { return f.subject == fault.subject && f.level == fault.level; });
+  const auto same =
+      std::count_if(report_.faults.begin(), report_.faults.end(), [&](const ParityFault &f) {
+        return f.subject == fault.subject && f.level == fault.level;
+      });
   // A diagnosis is always worth its line.
   if (size_t(same) < most_ || fault.rule == "row-order" || fault.rule == "axis")
     report_.faults.push_back(std::move(fault));

@@ -8,6 +8,7 @@
 #define NINFER_INSPECT_PARITY_H
 
 #include "artifact/formats/Format.h"
+#include "convert/quantized/Import.h"
 #include "support/Json.h"
 #include "support/Progress.h"
 #include "support/Status.h"
@@ -79,6 +80,7 @@ struct ParityReport {
 
 struct ParityOptions {
   std::filesystem::path source, artifact;
+  ImportOptions imports; ///< as given to the conversion
   unsigned threads = 1;
   ProgressMode progress = ProgressMode::Off;
   size_t maxFaults = 4; ///< kept per subject and level; all are counted

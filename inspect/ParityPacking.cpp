@@ -138,8 +138,8 @@ private:
       const auto packed = std::span<const std::byte>(packed_).subspan(plane.offset, plane.bytes);
       if (std::memcmp(stored.data(), packed.data(), plane.bytes) == 0)
         continue;
-      const uint64_t at = uint64_t(std::mismatch(stored.begin(), stored.end(), packed.begin()).first -
-                                   stored.begin());
+      const uint64_t at = uint64_t(
+          std::mismatch(stored.begin(), stored.end(), packed.begin()).first - stored.begin());
       add("repack", first + (plane.rowBytes ? at / plane.rowBytes : 0), {},
           "plane '" + std::string(plane.name) + "' byte " + std::to_string(start + at) +
               " of the object is " + std::to_string(std::to_integer<int>(stored[at])) +
@@ -168,8 +168,12 @@ Status checkPacking(const ObjectEntry &object, const ReferenceLayout &layout,
   NINFER_ASSIGN_OR_RETURN(const EncodedGeometry geometry,
                           encodedGeometry(layout.format, layoutOf(layout.format), object.shape));
   if (const auto at = firstGapByte(layout, bytes))
-    faults.add({1, "repack", object.id,
-                "byte " + std::to_string(*at) + " between planes is not zero", {}, {}});
+    faults.add({1,
+                "repack",
+                object.id,
+                "byte " + std::to_string(*at) + " between planes is not zero",
+                {},
+                {}});
   uint64_t block = std::max<uint64_t>(1, kBlockElements / layout.columns);
   if (layout.format == Format::NVFP4)
     block = (block + kTileRows - 1) / kTileRows * kTileRows;

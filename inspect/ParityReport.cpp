@@ -60,8 +60,8 @@ Status parityStatus(const ParityReport &report) {
 }
 
 std::string parityText(const ParityReport &report) {
-  std::string out = "source    " + report.source + " (" + report.sourceKind + ")\n" +
-                    "artifact  " + report.artifact + "\n";
+  std::string out = "source    " + report.source + " (" + report.sourceKind + ")\n" + "artifact  " +
+                    report.artifact + "\n";
   out += levelLine(report, 0, "inventory and bytes", "items");
   out += levelLine(report, 1, "pack and unpack", "words");
   out += levelLine(report, 2, "reconstruction", "values");
@@ -70,9 +70,8 @@ std::string parityText(const ParityReport &report) {
   for (const TensorParity &t : report.tensors) {
     const bool exact = t.relativeL2 == 0;
     table.row({t.parameter, t.sourceType, std::string(canonicalName(t.format)),
-               std::string(parityBasisText(t.basis)),
-               exact ? "0" : format("%.3e", t.relativeL2), t.snrDb ? format("%.2f", *t.snrDb) : "-",
-               exact ? "0" : format("%.3e", t.maxAbs),
+               std::string(parityBasisText(t.basis)), exact ? "0" : format("%.3e", t.relativeL2),
+               t.snrDb ? format("%.2f", *t.snrDb) : "-", exact ? "0" : format("%.3e", t.maxAbs),
                exact ? "-" : std::to_string(t.maxRow) + "," + std::to_string(t.maxColumn)});
   }
   out += table.render();
@@ -87,9 +86,8 @@ std::string parityText(const ParityReport &report) {
 Json parityJson(const ParityReport &report) {
   Json levels = Json::array(), tensors = Json::array(), faults = Json::array();
   for (size_t i = 0; i < report.levels.size(); ++i)
-    levels.push_back({{"level", i},
-                      {"checked", report.levels[i].checked},
-                      {"faults", report.levels[i].faults}});
+    levels.push_back(
+        {{"level", i}, {"checked", report.levels[i].checked}, {"faults", report.levels[i].faults}});
   for (const TensorParity &t : report.tensors)
     tensors.push_back({{"parameter", t.parameter},
                        {"source", t.source},
@@ -113,14 +111,10 @@ Json parityJson(const ParityReport &report) {
                       {"row", optionalJson(f.row)},
                       {"column", optionalJson(f.column)},
                       {"message", f.message}});
-  return Json{{"source", report.source},
-              {"artifact", report.artifact},
-              {"ok", report.ok()},
-              {"levels", std::move(levels)},
-              {"tensors", std::move(tensors)},
-              {"faults", std::move(faults)},
-              {"notes", report.notes},
-              {"seconds", report.seconds}};
+  return Json{
+      {"source", report.source},     {"artifact", report.artifact},   {"ok", report.ok()},
+      {"levels", std::move(levels)}, {"tensors", std::move(tensors)}, {"faults", std::move(faults)},
+      {"notes", report.notes},       {"seconds", report.seconds}};
 }
 
 } // namespace ninfer

@@ -4,10 +4,13 @@
 #include "convert/quantized/PackedWeight.h"
 #include "inspect/ParityWork.h"
 #include "inspect/ReferenceEncoder.h"
+#include "inspect/ReferencePacked.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <optional>
+#include <string_view>
 #include <unordered_map>
 
 namespace ninfer {
@@ -49,8 +52,11 @@ public:
   /// Makes rows [first, first + count) available.
   Status load(uint64_t first, uint64_t count) {
     first_ = first;
-    if (task_.packed)
+    if (task_.packed) {
+      if (!multiplier_)
+        NINFER_RETURN_IF_ERROR(findMultiplier());
       return task_.packed->readRows(first, count, packedRows_);
+    }
     const uint64_t rowBytes = task_.tensor->rowBytes();
     bytes_.resize(count * rowBytes);
     if (task_.pairedHeadDim == 0)
@@ -70,13 +76,18 @@ public:
     }
     packedWords(row, scratch_);
     referenceValues(packedLayout(), scratch_, out);
+    if (multiplier_ && task_.packed->provenance() == Provenance::Converted)
+      for (uint64_t k = 0; k < out.size(); ++k)
+        out[k] =
+            float(referenceE2m1(uint32_t(scratch_.codes[k])) *
+                  referenceE4m3(scratch_.scales[k / packedLayout().groupColumns]) * *multiplier_);
   }
 
   /// Words the row should be stored as; false when the source has no such words.
   bool prescribed(uint64_t row, std::span<const float> values, ReferenceRow &out) {
-    if (task_.packed && task_.basis != ParityBasis::Profile) {
+    if (task_.packedWords) {
       packedWords(row, out);
-      return task_.packed->format() == layout_.format;
+      return true;
     }
     const SourceType type = task_.packed ? SourceType::F32 : task_.tensor->type;
     const bool blocks = !task_.packed && isBlockType(type);
@@ -88,6 +99,26 @@ public:
   }
 
 private:
+  /// The second scale of NVFP4 checkpoints that store a factor where the format stores a divisor:
+  /// what the divisor derived from it costs is error, not a fault.
+  Status findMultiplier() {
+    if (task_.packed->format() != Format::NVFP4)
+      return Status();
+    constexpr std::string_view kEnd = "weight_scale_2";
+    for (const PackedComponent &component : task_.packed->components()) {
+      const std::string &name = component.tensor.name;
+      if (component.tensor.type != SourceType::F32 || component.tensor.bytes != 4 ||
+          name.size() < kEnd.size() || name.compare(name.size() - kEnd.size(), kEnd.size(), kEnd))
+        continue;
+      std::byte bytes[4];
+      NINFER_RETURN_IF_ERROR(component.read(0, bytes));
+      float value;
+      referenceSourceRow(SourceType::F32, bytes, std::span(&value, 1));
+      multiplier_ = double(value);
+    }
+    return Status();
+  }
+
   std::span<const std::byte> rowBytes(uint64_t row) const {
     const uint64_t size = task_.tensor->rowBytes();
     return std::span<const std::byte>(bytes_).subspan((row - first_) * size, size);
@@ -122,6 +153,7 @@ private:
   uint64_t first_ = 0;
   std::vector<std::byte> bytes_;
   PackedRows packedRows_;
+  std::optional<double> multiplier_;
   ReferenceLayout packedLayout_;
   ReferenceRow scratch_;
 };
@@ -138,12 +170,17 @@ struct BlockResult {
 class CompareBlock {
 public:
   CompareBlock(const ParityTask &task, const ParitySegment &segment)
-      : task_(task), segment_(segment), source_(task, segment.layout) {}
+      : task_(task), segment_(segment), source_(task, segment.layout) {
+    if (task.packedWords)
+      raw_.emplace(*task.packed);
+  }
 
   /// Rows [first, first + count) of the segment.
   Result<BlockResult> run(uint64_t first, uint64_t count) {
     result_ = {};
     NINFER_RETURN_IF_ERROR(source_.load(segment_.row + first, count));
+    if (raw_)
+      NINFER_RETURN_IF_ERROR(raw_->load(segment_.row + first, count));
     wanted_.resize(segment_.layout.columns);
     stored_.resize(segment_.layout.columns);
     for (uint64_t r = first; r < first + count; ++r)
@@ -165,7 +202,35 @@ private:
     source_.values(row, wanted_);
     if (task_.basis != ParityBasis::ErrorOnly)
       compareWords(row);
+    if (raw_ && raw_->form() != RawCodes::Form::Unknown)
+      compareRaw(row);
     compareValues(row);
+  }
+
+  /// Stored codes against the raw tensor of a quantized checkpoint, past its importer.
+  void compareRaw(uint64_t row) {
+    raw_->row(row, rawRow_);
+    const uint64_t group = std::max<uint64_t>(1, segment_.layout.groupColumns);
+    int sign = 1;
+    for (uint64_t k = 0; k < rawRow_.size(); ++k) {
+      if (k % group == 0)
+        sign = 0; // settled by the first nonzero code of the group
+      const int32_t stored = storedWords_.codes[k], raw = rawRow_[k];
+      if (raw_->signsMayTurn()) {
+        if (storedWords_.scales[k / group] == 0)
+          continue;
+        if (sign == 0 && raw != 0)
+          sign = stored == -raw ? -1 : 1;
+        if (stored == (sign < 0 ? -raw : raw))
+          continue;
+      } else if (stored == raw) {
+        continue;
+      }
+      add(0, "raw-codes", row, k,
+          "code " + std::to_string(stored) + ", tensor '" +
+              task_.packed->components().front().tensor.name + "' has " + std::to_string(raw));
+      return;
+    }
   }
 
   void compareWords(uint64_t row) {
@@ -256,6 +321,8 @@ private:
   const ParityTask &task_;
   const ParitySegment &segment_;
   SourceReader source_;
+  std::optional<RawCodes> raw_;
+  std::vector<int32_t> rawRow_;
   BlockResult result_;
   std::vector<float> wanted_, stored_;
   ReferenceRow storedWords_, words_;
@@ -300,8 +367,8 @@ public:
     // Left as the file has it, row r holds what belongs in the row that source row r feeds.
     const bool paired =
         task_.pairedHeadDim > 0 && std::all_of(moved.begin(), moved.end(), [&](const auto &m) {
-               return sourceRowOf(m.second, task_.pairedHeadDim) == m.first;
-             });
+          return sourceRowOf(m.second, task_.pairedHeadDim) == m.first;
+        });
     if (paired)
       message += "; the rotary pairs of the heads were left interleaved as in the source";
     faults.add({2, "row-order", task_.parameter, std::move(message), moved.front().first, {}});
@@ -363,9 +430,13 @@ private:
         crossed += std::pow(double(stored[i][j * step]) - source[j][i * step], 2);
       }
     if (crossed < straight / 4)
-      faults.add({2, "axis", task_.parameter,
-                  "the stored values fit the transposed source matrix: rows and columns are swapped",
-                  {}, {}});
+      faults.add(
+          {2,
+           "axis",
+           task_.parameter,
+           "the stored values fit the transposed source matrix: rows and columns are swapped",
+           {},
+           {}});
     return Status();
   }
 
@@ -428,18 +499,21 @@ Status compareTensor(const ParityTask &task, const ParityContext &context, Tenso
   out.maxAbs = sum.maxAbs;
   out.maxRow = sum.maxRow;
   out.maxColumn = sum.maxColumn;
-  out.relativeL2 = sum.source2 > 0 ? std::sqrt(sum.error2 / sum.source2)
-                                   : (sum.error2 > 0 ? HUGE_VAL : 0.0);
+  out.relativeL2 =
+      sum.source2 > 0 ? std::sqrt(sum.error2 / sum.source2) : (sum.error2 > 0 ? HUGE_VAL : 0.0);
   if (sum.error2 > 0 && sum.source2 > 0)
     out.snrDb = 10 * std::log10(sum.source2 / sum.error2);
   report.levels[2].checked += sum.values;
   // Nothing prescribes the words, but values that miss the source by this much are not its values.
   constexpr double kUnrelated = 0.5;
   if (task.basis == ParityBasis::ErrorOnly && out.relativeL2 > kUnrelated)
-    faults.add({2, "reconstruction", task.parameter,
+    faults.add({2,
+                "reconstruction",
+                task.parameter,
                 "relative L2 error " + number(out.relativeL2) + ", expected at most " +
                     number(kUnrelated) + ": the values are not those of the source tensor",
-                {}, {}});
+                {},
+                {}});
   return sum.differentRows.empty() ? Status()
                                    : Diagnosis(task, context, sum.differentRows, rows).run(faults);
 }

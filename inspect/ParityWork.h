@@ -1,5 +1,5 @@
-// The work of checkParity on one object (level 1) and on one parameter (levels 0 and 2). Internal to
-// the ladder.
+// The work of checkParity on one object (level 1) and on one parameter (levels 0 and 2). Internal
+// to the ladder.
 #ifndef NINFER_INSPECT_PARITYWORK_H
 #define NINFER_INSPECT_PARITYWORK_H
 
@@ -36,8 +36,9 @@ private:
   size_t most_;
 };
 
-/// Level 1 of one tensor object: the reference reader's words, packed again by artifact/layouts, give
-/// the stored bytes; artifact/layouts reads the same words and values; bytes between planes are 0.
+/// Level 1 of one tensor object: the reference reader's words, packed again by artifact/layouts,
+/// give the stored bytes; artifact/layouts reads the same words and values; bytes between planes
+/// are 0.
 Status checkPacking(const ObjectEntry &object, const ReferenceLayout &layout,
                     std::span<const std::byte> bytes, const ParityContext &context,
                     ParityReport &report, ParityFaults &faults);
@@ -55,6 +56,7 @@ struct ParityTask {
   const SourceTensor *tensor = nullptr;
   const SourceFile *file = nullptr;
   const PackedWeight *packed = nullptr;
+  bool packedWords = false;   ///< the artifact should hold the words of `packed`, not encoded ones
   uint64_t pairedHeadDim = 0; ///< > 0: the source interleaves the rotary halves of heads this wide
   std::vector<ParitySegment> segments;
   ParityBasis basis = ParityBasis::ErrorOnly;

@@ -31,6 +31,7 @@ int runDump(std::span<char *const> args);
 int runVerify(std::span<char *const> args);
 int runLedger(std::span<char *const> args);
 int runDiff(std::span<char *const> args);
+int runParity(std::span<char *const> args);
 /// Without a command's name: the page of a plan, or the list of an artifact.
 int runFile(std::span<char *const> args);
 

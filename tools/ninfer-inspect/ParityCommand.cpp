@@ -20,6 +20,7 @@ Holds an artifact to its source (model folder, .safetensors, index, .gguf) in th
   -t, --threads N       (default: one per hardware thread, at most 16)
       --max-faults N    faults listed per subject and level, 1..1000 (default 4); all are counted
       --progress MODE   auto, on, off, json
+      --gptq-zero-points v1|v2, --tensor-scale replicate   as given to ninfer-convert
 exit codes: 0 ok, 2 usage, 3 bad file, 5 unsupported, 6 out of memory, 8 faults found, 130 interrupted
 )";
 
@@ -37,6 +38,14 @@ Result<ParityReport> check(const Arguments &arguments) {
   NINFER_ASSIGN_OR_RETURN(options.threads, arguments.threads());
   NINFER_ASSIGN_OR_RETURN(options.progress, arguments.progress());
   NINFER_ASSIGN_OR_RETURN(options.maxFaults, arguments.number("--max-faults", 4, 1, 1000));
+  NINFER_ASSIGN_OR_RETURN(const std::string zeros,
+                          arguments.choice("--gptq-zero-points", {"labelled", "v1", "v2"}));
+  options.imports.gptqZeros = zeros == "v1"   ? GptqZeros::MinusOne
+                              : zeros == "v2" ? GptqZeros::Plain
+                                              : GptqZeros::AsLabelled;
+  NINFER_ASSIGN_OR_RETURN(const std::string scale,
+                          arguments.choice("--tensor-scale", {"refuse", "replicate"}));
+  options.imports.replicateTensorScale = scale == "replicate";
   options.cancelled = [] { return interrupted.load(); };
   std::signal(SIGINT, onInterrupt);
   std::signal(SIGTERM, onInterrupt);
@@ -46,10 +55,14 @@ Result<ParityReport> check(const Arguments &arguments) {
 } // namespace
 
 int runParity(std::span<char *const> args) {
-  auto arguments = Arguments::parse(
-      "parity", args,
-      {{"-o/--output", true}, {"-t/--threads", true}, {"--max-faults", true}, {"--progress", true}},
-      {"source", "artifact"});
+  auto arguments = Arguments::parse("parity", args,
+                                    {{"-o/--output", true},
+                                     {"-t/--threads", true},
+                                     {"--max-faults", true},
+                                     {"--progress", true},
+                                     {"--gptq-zero-points", true},
+                                     {"--tensor-scale", true}},
+                                    {"source", "artifact"});
   if (!arguments.ok())
     return fail(arguments.error());
   if (arguments->help())

@@ -16,6 +16,7 @@ constexpr Command kCommands[] = {
     {"verify", "scan every code, scale and padding byte; SHA-256 manifest", runVerify},
     {"ledger", "bytes per format and role, bits per weight", runLedger},
     {"diff", "directory and word differences of two artifacts", runDiff},
+    {"parity", "levels 0 to 2 against the source checkpoint", runParity},
 };
 
 std::string helpText() {
