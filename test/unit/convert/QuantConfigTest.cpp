@@ -187,6 +187,11 @@ TEST(QuantTargets, HostileExpressionsAreBounded) {
   EXPECT_EQ(refused(Json::array({"re:.*(a+)+$"})), "NB0328");
   EXPECT_EQ(refused(Json::array({"re:(a|.)*(a|.)*(a|.)*!!"})), "NB0328");
   EXPECT_EQ(refused(Json::array({"re:(?R)"})), "NB0328"); // endless recursion
+  // 2^16 ways: far beyond the limit, though PCRE2's own (ten million) would let it finish.
+  auto list = TargetList::parse(Json::array({"re:(a+)+$"}), "config.json: ignore");
+  ASSERT_TRUE(list.ok());
+  EXPECT_FALSE(list->match(linear(std::string(16, 'a') + "!")).ok());
+  EXPECT_TRUE(list->match(linear(std::string(6, 'a') + "!")).ok());
   EXPECT_EQ(refused(Json::array({"re:(("})), "NB0328");
   EXPECT_EQ(refused(Json::array({"re:((((a{1000}){1000}){1000}){1000})"})), "NB0328");
   EXPECT_EQ(refused(Json::array({"re:" + std::string(5000, 'a')})), "NB0328");
