@@ -73,33 +73,78 @@ template <int kGroup, int kQmin, int kQmax>
 
 using RowFunction = bool (*)(Format, const float *, size_t, int8_t *, uint16_t *);
 
+/// E4M3FN words of x[i] * inverse, clipped to +-448. Two roundings that do not branch: above 2^-6
+/// the fraction of the binary32 word is rounded to three bits, below it the value to multiples of
+/// 2^-9.
+[[gnu::always_inline]] inline void encodeE4m3fn(const float *__restrict x, size_t count,
+                                                float inverse, uint8_t *__restrict codes) {
+  for (size_t i = 0; i < count; ++i) {
+    const float v = std::clamp(x[i] * inverse, -448.0f, 448.0f);
+    const uint32_t bits = std::bit_cast<uint32_t>(v), magnitude = bits & 0x7fffffff;
+    const uint32_t rounded = (magnitude + 0x7ffff + (magnitude >> 20 & 1)) >> 20;
+    const uint32_t normal = rounded - (120u << 3);
+    // The unit of 2^14 is 2^-9, so the sum holds the count of units in its low bits.
+    constexpr float kMagic = 16384.0f;
+    const uint32_t subnormal = std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + kMagic) -
+                               std::bit_cast<uint32_t>(kMagic);
+    const uint32_t code = magnitude < 0x3c800000 ? subnormal : normal;
+    codes[i] = uint8_t(code | (bits >> 24 & 0x80));
+  }
+}
+
+[[gnu::always_inline]] inline uint32_t largestMagnitude(const float *x, size_t count) {
+  uint32_t largest = 0;
+  for (size_t i = 0; i < count; ++i)
+    largest = std::max(largest, std::bit_cast<uint32_t>(x[i]) & 0x7fffffff);
+  return largest;
+}
+
+struct RowFunctions {
+  RowFunction grouped;
+  void (*e4m3fn)(const float *, size_t, float, uint8_t *);
+  uint32_t (*largest)(const float *, size_t);
+};
+
 bool encodeRowBaseline(Format format, const float *x, size_t k, int8_t *codes, uint16_t *scales) {
   return encodeRow(format, x, k, codes, scales);
 }
+void encodeE4m3fnBaseline(const float *x, size_t count, float inverse, uint8_t *codes) {
+  encodeE4m3fn(x, count, inverse, codes);
+}
+uint32_t largestBaseline(const float *x, size_t count) { return largestMagnitude(x, count); }
 
 #if defined(__x86_64__)
 [[gnu::target("avx2")]] bool encodeRowAvx2(Format format, const float *x, size_t k, int8_t *codes,
                                            uint16_t *scales) {
   return encodeRow(format, x, k, codes, scales);
 }
+[[gnu::target("avx2")]] void encodeE4m3fnAvx2(const float *x, size_t count, float inverse,
+                                              uint8_t *codes) {
+  encodeE4m3fn(x, count, inverse, codes);
+}
+[[gnu::target("avx2")]] uint32_t largestAvx2(const float *x, size_t count) {
+  return largestMagnitude(x, count);
+}
 #endif
 
-RowFunction selectRowFunction() {
+const RowFunctions &rowFunctions() {
+  static const RowFunctions functions = [] {
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx2"))
-    return encodeRowAvx2;
+    if (__builtin_cpu_supports("avx2"))
+      return RowFunctions{encodeRowAvx2, encodeE4m3fnAvx2, largestAvx2};
 #endif
-  return encodeRowBaseline;
+    return RowFunctions{encodeRowBaseline, encodeE4m3fnBaseline, largestBaseline};
+  }();
+  return functions;
 }
 
 } // namespace
 
 Status encodeRowFast(Format format, std::span<const float> row, std::span<int8_t> codes,
                      std::span<uint16_t> scales) {
-  static const RowFunction function = selectRowFunction();
   NINFER_RETURN_IF_ERROR(
       encode_checks::groupedArguments(format, row.size(), codes.size(), scales.size()));
-  if (function(format, row.data(), row.size(), codes.data(), scales.data()))
+  if (rowFunctions().grouped(format, row.data(), row.size(), codes.data(), scales.data()))
     return {};
   return encodeRowCanonical(format, row, codes, scales);
 }
@@ -110,13 +155,11 @@ Status encodeFp8Row(std::span<const float> row, std::span<uint8_t> codes, uint16
     return makeError(ErrorKind::Failed, "NB0205",
                      std::string(name) + ": row of " + std::to_string(row.size()) +
                          " values needs as many codes, got " + std::to_string(codes.size()));
-  uint32_t amaxBits = 0;
-  for (size_t i = 0; i < row.size(); ++i) {
-    const uint32_t bits = std::bit_cast<uint32_t>(row[i]);
-    if ((bits & 0x7fffffff) >= 0x7f800000)
-      return encode_checks::nonFiniteSource(name, i, bits);
-    amaxBits = std::max(amaxBits, bits & 0x7fffffff);
-  }
+  const uint32_t amaxBits = rowFunctions().largest(row.data(), row.size());
+  if (amaxBits >= 0x7f800000)
+    for (size_t i = 0; i < row.size(); ++i)
+      if (const uint32_t bits = std::bit_cast<uint32_t>(row[i]); (bits & 0x7fffffff) >= 0x7f800000)
+        return encode_checks::nonFiniteSource(name, i, bits);
   if (amaxBits == 0) {
     scale = 0;
     std::fill(codes.begin(), codes.end(), uint8_t(0));
@@ -132,8 +175,7 @@ Status encodeFp8Row(std::span<const float> row, std::span<uint8_t> codes, uint16
                      std::string(name) + ": largest magnitude of the row, binary32 " + word +
                          ", is too small: the reciprocal of its scale is infinite");
   }
-  for (size_t i = 0; i < row.size(); ++i)
-    codes[i] = roundToE4m3fn(std::clamp(row[i] * inverse, -448.0f, 448.0f));
+  rowFunctions().e4m3fn(row.data(), row.size(), inverse, codes.data());
   return {};
 }
 
