@@ -77,6 +77,9 @@ TEST(Segments, LimitsWithoutRoom) {
     EXPECT_EQ(s.error().code, "NB0111");
     EXPECT_EQ(s.error().kind, ErrorKind::Usage);
   }
+  // Parts would have room, but the entry has none behind a directory of two pages.
+  EXPECT_FALSE(segments(100'000, 12'287, 5'000).ok());
+  EXPECT_TRUE(segments(100'000, 12'288, 5'000).ok());
   EXPECT_TRUE(segments(100'000, 8192, 100).ok());
   EXPECT_TRUE(segments(5, 4101, 100).ok()) << "one file needs no whole page";
   EXPECT_FALSE(segments(5, 4100, 100).ok());
