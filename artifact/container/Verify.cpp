@@ -177,10 +177,10 @@ Result<VerifyReport> verifyArtifact(const Artifact &artifact, const VerifyOption
   std::atomic<uint64_t> sinceRelease = 0;
   NINFER_RETURN_IF_ERROR(parallelFor(blocks.size(), options.threads, [&](uint64_t index) -> Status {
     const Block &block = blocks[index];
-    if (!collector.wanted(index))
-      return {};
     if (options.cancelled && options.cancelled())
       return makeError(ErrorKind::Interrupted, "NB0125", "verification interrupted");
+    if (!collector.wanted(index))
+      return {};
     if (block.gap) {
       NINFER_ASSIGN_OR_RETURN(const auto bytes, artifact.range(block.first, block.count));
       const auto *data = reinterpret_cast<const uint8_t *>(bytes.data());

@@ -7,7 +7,7 @@ import sys
 root = pathlib.Path(sys.argv[1])
 used = {}
 for folder in ("support", "artifact", "schema", "models", "convert", "dialects", "passes", "codegen", "compiler",
-               "runtime", "tools"):
+               "runtime", "inspect", "tools"):
     for path in sorted((root / folder).rglob("*")):
         if path.suffix in (".cpp", ".h", ".td") and path.is_file():
             for found in re.findall(r'["\[](NB\d{4})["\]]', path.read_text(encoding="utf-8")):

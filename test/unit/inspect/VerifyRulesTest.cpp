@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cmath>
+#include <thread>
 #include <tuple>
 
 using namespace ninfer;
@@ -420,6 +422,24 @@ TEST_F(VerifyRules, ManyBlocksGiveTheSameReportWhateverTheThreads) {
       EXPECT_EQ(faultsOf(report), std::vector<Fault>(one.begin(), one.begin() + long(limit)));
       EXPECT_TRUE(report.stopped);
     }
+}
+
+TEST_F(VerifyRules, ALateFirstBlockStillGivesTheFirstFault) {
+  Model model;
+  model.items = {tensor("a", "q8", 9000, 1000, 1)}; // nine blocks
+  model["a"].setCode(0, 5, 0x80);
+  model["a"].setCode(8999, 5, 0x80);
+  VerifyOptions options;
+  options.threads = 4;
+  options.maxFindings = 1;
+  options.stopEarly = true;
+  std::atomic<int> calls = 0;
+  options.cancelled = [&] { // the block that starts first is the last to be looked at
+    if (calls++ == 0)
+      std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    return false;
+  };
+  EXPECT_EQ(verify(model, options).findings.at(0).row, 0u);
 }
 
 TEST_F(VerifyRules, InterruptAndUnknownFormats) {
