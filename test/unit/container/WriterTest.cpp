@@ -217,6 +217,14 @@ TEST_F(WriterTest, IllegalPlansAreRefusedBeforeWriting) {
             "NB0201");
   EXPECT_EQ(plan.addTensor("n", {100, 64}, Format::NVFP4).error().code, "NB0202");
   EXPECT_EQ(plan.addResource("e", 0).error().code, "NB0107");
+  ObjectEntry kept = plan.directory().objects[1]; // keeps its offset, which is taken
+  kept.id = "kept";
+  EXPECT_EQ(plan.addObject(kept).error().code, "NB0107");
+  kept.offset = UINT64_MAX;
+  EXPECT_EQ(plan.addObject(kept).error().code, "NB0107");
+  kept.offset = 1024;
+  ASSERT_TRUE(plan.addObject(kept).ok());
+  EXPECT_EQ(plan.payloadBytes(), 1024 + kept.bytes);
   EXPECT_EQ(code(plan), "ok");
   plan.directory().uses.push_back({"text/none", "x", {}, {}});
   EXPECT_EQ(code(plan), "NB0105");
