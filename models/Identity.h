@@ -39,7 +39,8 @@ struct StoredModel {
   std::string weightsId;
   HybridConfig config;
   uint64_t proposalRows = 0;
-  bool fp8AllowsA8 = false; ///< policy of FP8 matrices; NVFP4 allows A4, all else is A16Only
+  /// NVFP4 matrices allow 4-bit activations and FP8 matrices 8-bit ones; else all are A16Only.
+  bool narrowActivations = false;
   std::vector<StoredTensor> tensors;
   std::vector<std::string> resources; ///< object ids "frontend/{role}"
   /// An optional companion that some files carry, or empty: its objects are counted and left

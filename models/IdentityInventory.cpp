@@ -100,7 +100,7 @@ public:
       model_.resources.push_back(std::string("frontend/") + role);
     model_.config = std::move(config_);
     model_.proposalRows = kProposalRows;
-    model_.fp8AllowsA8 = recipe_ == Recipe::Nvfp4Later;
+    model_.narrowActivations = isNvfp4();
     if (recipe_ == Recipe::Moe)
       model_.companion = "dflash", model_.companionTensors = 3 + 6 * 8;
     else if (recipe_ == Recipe::IntLater || recipe_ == Recipe::Nvfp4Later)

@@ -131,9 +131,9 @@ private:
     const uint64_t rowElements =
         tensor.shape.empty() ? 1 : elementCount(tensor.shape) / tensor.shape[0];
     ActivationPolicy policy = ActivationPolicy::A16Only;
-    if (object.format == Format::NVFP4)
+    if (model_.narrowActivations && object.format == Format::NVFP4)
       policy = ActivationPolicy::AllowA4;
-    else if (object.format == Format::FP8_E4M3FN_ROW_BF16S && model_.fp8AllowsA8)
+    else if (model_.narrowActivations && object.format == Format::FP8_E4M3FN_ROW_BF16S)
       policy = ActivationPolicy::AllowA8;
     for (const StoredRows &rows : tensor.parameters) {
       Bound &bound = bound_[rows.parameter];

@@ -401,6 +401,14 @@ std::vector<Job> planIdentity(const std::string &text, ArtifactPlan &plan) {
                     {}});
   for (const std::string &id : model->resources)
     jobs.push_back({unwrap(plan.addResource(id, 2)), {}, "{}"});
+  for (ObjectEntry &object : plan.directory().objects) {
+    if (object.isTensor) {
+      object.formatName = canonicalName(*object.format);
+      object.layoutName = canonicalName(*object.layout);
+    } else {
+      object.encoding = "raw-bytes-v1";
+    }
+  }
   plan.directory().framing = 2;
   plan.directory().identity = identity;
   return jobs;

@@ -134,6 +134,27 @@ TEST(Identity, ObjectsFormatsAndSizesEqualThePublishedFiles) {
   }
 }
 
+TEST(Identity, ExceptionsOfTheRecipesAreInTheirLayers) {
+  auto layersWith = [](const StoredModel &model, const std::string &end, Format format) {
+    std::set<int> layers;
+    for (const StoredTensor &tensor : model.tensors)
+      if (tensor.name.starts_with("text/layers/") && tensor.name.ends_with(end) &&
+          tensor.format == format)
+        layers.insert(std::stoi(tensor.name.substr(12)));
+    return layers;
+  };
+  const StoredModel nvfp4 = storedOf("qwen3.6-27b", "nvfp4");
+  EXPECT_EQ(layersWith(nvfp4, "attention/query_key_gate_value", Format::BF16),
+            (std::set<int>{3, 7, 11, 15, 19, 23}));
+  EXPECT_EQ(layersWith(nvfp4, "attention/output", Format::BF16), (std::set<int>{3, 7}));
+  EXPECT_EQ(layersWith(nvfp4, "gdn/output", Format::BF16), (std::set<int>{4}));
+  const StoredModel later = storedOf("qwen3.8-27b", "nvfp4");
+  EXPECT_EQ(layersWith(later, "mlp/down", Format::FP8_E4M3FN_ROW_BF16S),
+            (std::set<int>{56, 57, 58, 59, 60, 61, 62, 63}));
+  const StoredModel moe = storedOf("qwen3.6-35b-a3b", "groupwise-int");
+  EXPECT_EQ(layersWith(moe, "moe/routed_down", Format::Q6G64_F16S), (std::set<int>{34, 38, 39}));
+}
+
 TEST(Identity, ConfigsAreTheOfficialDimensions) {
   for (const auto &[model, row] : std::vector<std::pair<const char *, const char *>>{
            {"qwen3.6-27b", "27B"}, {"qwen3.8-27b", "27B"}, {"qwen3.6-35b-a3b", "35B-A3B"}}) {
@@ -403,6 +424,13 @@ TEST(Identity, FormatsThatAreNotEstablishedMayBeAnyMatrixFormat) {
   };
   set("text/layers/0/mlp/down", Format::Q6G64_F16S);
   EXPECT_TRUE(recogniseModel(d, "m").ok());
+  // An integer identity asks for 16-bit activations, whatever the words are.
+  for (Format format : {Format::FP8_E4M3FN_ROW_BF16S, Format::NVFP4}) {
+    set("text/layers/0/mlp/down", format);
+    auto spec = recogniseModel(d, "m");
+    ASSERT_TRUE(spec.ok()) << spec.error().render();
+    EXPECT_EQ(spec->find("text/layers/0/mlp/down")->policy, ActivationPolicy::A16Only);
+  }
   set("text/layers/0/mlp/down", Format::I32);
   EXPECT_FALSE(recogniseModel(d, "m").ok());
   set("text/layers/0/mlp/down", Format::Q5G64_F16S);
