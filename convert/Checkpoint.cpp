@@ -21,10 +21,11 @@ Result<Checkpoint> openGguf(const fs::path &path, const CheckpointOptions &optio
   NINFER_ASSIGN_OR_RETURN(std::optional<std::string> name, gguf.textAt("general.name"));
   bool usable = name && !name->empty() && name->find('\0') == std::string::npos;
   out.modelName = usable ? *name : path.stem().string();
-  NINFER_ASSIGN_OR_RETURN(out.config, configFromGguf(gguf, file));
+  NINFER_ASSIGN_OR_RETURN(DecoderConfig config, configFromGguf(gguf, file));
   if (options.tokenizer) {
-    NINFER_ASSIGN_OR_RETURN(out.resources, tokenizerFilesOfGguf(gguf, out.config));
+    NINFER_ASSIGN_OR_RETURN(out.resources, tokenizerFilesOfGguf(gguf, config));
   }
+  out.config = std::move(config);
   out.tensors.tensors = std::move(gguf.tensors);
   out.tensors.files.push_back(std::move(file));
   NINFER_RETURN_IF_ERROR(bindParameters(out, gguf.fileName));
@@ -60,7 +61,7 @@ Result<Checkpoint> open(const fs::path &path, const CheckpointOptions &options) 
 
 Result<Checkpoint> openCheckpoint(const fs::path &path, const CheckpointOptions &options) {
   NINFER_ASSIGN_OR_RETURN(Checkpoint out, open(path, options));
-  NINFER_RETURN_IF_ERROR(checkTextResources(out.resources, out.config.vocabSize, out.notes));
+  NINFER_RETURN_IF_ERROR(checkTextResources(out.resources, vocabSizeOf(out.config), out.notes));
   return out;
 }
 

@@ -1,13 +1,14 @@
-// One opened source: config, tensors, tokenizer resources and where each decoder parameter comes
-// from, whatever the file format. The rest of the converter sees only this.
+// One opened source: config, tensors, tokenizer resources and where each parameter comes from,
+// whatever the file format. The rest of the converter sees only this.
 #ifndef NINFER_CONVERT_CHECKPOINT_H
 #define NINFER_CONVERT_CHECKPOINT_H
 
+#include "convert/ModelConfig.h"
 #include "convert/SourceTensor.h"
 #include "convert/quantized/Import.h"
-#include "models/ModelSpec.h"
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,18 +26,39 @@ enum class RowOrder : uint8_t {
   Paired ///< as llama GGUFs store them: the two rows of a pair are neighbours
 };
 
+/// Which rows of a tensor make a parameter: runs of rows at equal distances. Rows count over all axes
+/// but the last.
+struct RowSelection {
+  uint64_t first = 0;  ///< source row of the parameter's row 0
+  uint64_t run = 0;    ///< rows that lie together; 0: the whole tensor
+  uint64_t stride = 0; ///< source rows from one run to the next
+
+  bool whole() const { return run == 0; }
+  uint64_t sourceRow(uint64_t row) const {
+    return whole() ? row : first + row / run * stride + row % run;
+  }
+  auto operator<=>(const RowSelection &) const = default;
+};
+
 struct ParameterSource {
   std::string parameter;
-  std::vector<uint64_t> shape; ///< of the parameter; equals the tensor's
-  bool direct = false;         ///< a norm, stored as BF16
-  uint32_t tensor = 0;         ///< index into Checkpoint::tensors
+  std::vector<uint64_t> shape; ///< of the parameter
+  bool direct = false;         ///< stored as `directFormat`, whatever the recipe
+  Format directFormat = Format::BF16;
+  /// Object it shares with its neighbours of the same bank, row under row; empty: its own.
+  std::string bank;
+  uint32_t tensor = 0; ///< index into Checkpoint::tensors
+  RowSelection rows;
   RowOrder rowOrder = RowOrder::Plain;
+  uint64_t headDim = 0;    ///< used by RowOrder::Paired
+  bool transposed = false; ///< [taps, C] from a convolution stored as [C, 1, taps]
 };
 
 struct Checkpoint {
   std::string kind; ///< "safetensors" or "gguf"
   std::string modelName;
-  DecoderConfig config;
+  ModelConfig config;
+  bool mtp = false; ///< a draft layer comes with the model
   SourceTensors tensors;
   std::string quantMethod; ///< "compressed-tensors", ...; empty when the checkpoint is not quantized
   std::vector<ParameterSource>
@@ -60,6 +82,22 @@ Result<Checkpoint> openCheckpoint(const std::filesystem::path &path,
 /// Finds the tensor of every parameter by the naming of `checkpoint.kind`; `checkpoint.config` and
 /// `tensors` must be set. BadFile (NB0319) lists missing, extra and misshaped tensors together.
 Status bindParameters(Checkpoint &checkpoint, const std::string &fileName);
+
+/// The same for the hybrid family, whose tensors are split, picked apart per head and transposed.
+/// Decides `checkpoint.mtp` by the tensors there are; `draftLayers` is what the config says of it.
+Status bindHybridParameters(Checkpoint &checkpoint, const std::string &fileName,
+                            std::optional<int64_t> draftLayers);
+
+/// Collects what is wrong with the tensors of a source; NB0319 with at most 24 of them as notes.
+class TensorFaults {
+public:
+  void add(std::string fault) { faults_.push_back(std::move(fault)); }
+  bool empty() const { return faults_.empty(); }
+  Status status(const std::string &fileName) const;
+
+private:
+  std::vector<std::string> faults_;
+};
 
 /// Hugging Face tensor name of a decoder parameter ("model.norm.weight"); empty for an unknown one.
 std::string huggingFaceName(const std::string &parameter);

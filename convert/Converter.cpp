@@ -2,7 +2,7 @@
 
 #include "artifact/formats/Encode.h"
 #include "convert/quantized/PackedWeight.h"
-#include "models/Decoder.h"
+#include "models/Hybrid.h"
 #include "support/Bytes.h"
 #include "support/Sha256.h"
 
@@ -11,7 +11,9 @@
 #include <map>
 #include <new>
 #include <set>
+#include <span>
 #include <thread>
+#include <tuple>
 
 namespace ninfer {
 
@@ -33,7 +35,7 @@ public:
         checkpoint_, openCheckpoint(options_.source, {options_.tokenizer, options_.imports}));
     NINFER_RETURN_IF_ERROR(checkSourceIsNotOutput());
     chooseRecipe();
-    NINFER_RETURN_IF_ERROR(recipe_->checkLayers(checkpoint_.config.numLayers));
+    NINFER_RETURN_IF_ERROR(recipe_->checkLayers(numLayersOf(checkpoint_.config)));
     NINFER_RETURN_IF_ERROR(planObjects());
     NINFER_RETURN_IF_ERROR(scan());
     NINFER_RETURN_IF_ERROR(fillDirectory());
@@ -79,7 +81,7 @@ private:
     recipe_ = options_.recipe ? options_.recipe : Recipe::builtIn(keep ? "keep" : "w8");
   }
 
-  /// Resources, then one object per parameter; a tied head in the embedding's format shares its
+  /// Resources, then one object per parameter or bank; a tied head in the embedding's format shares its
   /// object.
   Status planObjects() {
     for (const SourceResource &resource : checkpoint_.resources) {
@@ -89,13 +91,22 @@ private:
     }
     std::vector<Status> refused;
     std::map<std::string, size_t> refusedTypes;
-    std::map<std::pair<uint32_t, Format>, uint32_t> shared; // by the recipe's format
-    std::set<std::pair<uint32_t, Format>> refusedKeys;
-    for (const ParameterSource &source : checkpoint_.parameters) {
-      std::optional<Role> role = roleOfParameter(source.parameter);
-      Format format =
-          role ? recipe_->formatOf(*role, layerOfParameter(source.parameter)) : Format::BF16;
-      auto key = std::pair(source.tensor, format);
+    using Key = std::tuple<uint32_t, RowSelection, Format>; // the recipe's format
+    std::map<Key, uint32_t> shared;
+    std::set<Key> refusedKeys;
+    const auto &parameters = checkpoint_.parameters;
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      const ParameterSource &source = parameters[i];
+      if (!source.bank.empty()) {
+        size_t end = i;
+        while (end < parameters.size() && parameters[end].bank == source.bank)
+          ++end;
+        NINFER_RETURN_IF_ERROR(planBank(std::span(parameters).subspan(i, end - i)));
+        i = end - 1;
+        continue;
+      }
+      const Format format = formatOf(source);
+      const Key key(source.tensor, source.rows, format);
       if (auto it = shared.find(key); it != shared.end()) {
         plan_.bindWhole(source.parameter, it->second);
         continue;
@@ -121,6 +132,86 @@ private:
       list += (list.empty() ? "" : ", ") + std::to_string(count) + " " + type;
     refused[0].note("tensors that need --requantize: " + list);
     return merge(std::move(refused));
+  }
+
+  /// The recipe's format; a direct parameter has its own.
+  Format formatOf(const ParameterSource &source) const {
+    std::optional<Role> role = roleOfParameter(source.parameter);
+    if (source.direct || !role)
+      return source.directFormat;
+    return recipe_->formatOf(*role, layerOfParameter(source.parameter));
+  }
+
+  /// One object for all of `sources`. Neighbours that are neighbours in their tensor too are read
+  /// together.
+  Status planBank(std::span<const ParameterSource> sources) {
+    const Format format = formatOf(sources[0]);
+    std::vector<TensorJob> jobs;
+    uint64_t rows = 0;
+    for (const ParameterSource &source : sources) {
+      if (formatOf(source) != format)
+        return makeError(ErrorKind::Usage, "NB0318",
+                         "recipe '" + recipe_->name() + "': " + sources[0].parameter + " (" +
+                             std::string(recipeFormatName(format)) + ") and " + source.parameter +
+                             " (" + std::string(recipeFormatName(formatOf(source))) +
+                             ") lie in one object and need one format");
+      NINFER_ASSIGN_OR_RETURN(TensorJob job,
+                              planTensor(checkpoint_, source, format, options_.requantize));
+      job.object = source.bank;
+      job.firstRow = rows;
+      rows += job.shape[0];
+      if (!jobs.empty() && continues(jobs.back(), job)) {
+        jobs.back().rows.run += job.rows.run;
+        jobs.back().rows.stride += job.rows.run;
+        jobs.back().shape[0] += job.shape[0];
+      } else {
+        jobs.push_back(std::move(job));
+      }
+    }
+    const uint64_t columns = sources[0].shape.back();
+    NINFER_ASSIGN_OR_RETURN(uint32_t index,
+                            plan_.addTensor(sources[0].bank, {rows, columns}, format));
+    uint64_t row = 0;
+    for (const ParameterSource &source : sources) {
+      const uint64_t end = row + source.shape[0];
+      plan_.bindRange(source.parameter, index, row * columns, end * columns);
+      row = end;
+    }
+    for (TensorJob &job : jobs) {
+      jobs_.push_back(std::move(job));
+      objectOfJob_.push_back(index);
+    }
+    return Status();
+  }
+
+  /// True when `next` reads the rows behind those of `job`, both without gaps.
+  static bool continues(const TensorJob &job, const TensorJob &next) {
+    auto oneRun = [](const TensorJob &j) { return j.rows.run == j.shape[0]; };
+    return job.tensor == next.tensor && oneRun(job) && oneRun(next) &&
+           job.rows.first + job.rows.run == next.rows.first;
+  }
+
+  /// The jobs that fill one object.
+  struct Group {
+    size_t first, last; ///< [first, last) in jobs_
+  };
+  std::vector<Group> groups() const {
+    std::vector<Group> out;
+    for (size_t i = 0; i < jobs_.size(); ++i)
+      if (i == 0 || objectOfJob_[i] != objectOfJob_[i - 1])
+        out.push_back({i, i + 1});
+      else
+        out.back().last = i + 1;
+    return out;
+  }
+
+  /// The job of a group whose values changed most: its provenance is that of the object.
+  const TensorJob &worstOf(const Group &group) const {
+    return *std::max_element(jobs_.begin() + static_cast<std::ptrdiff_t>(group.first),
+                             jobs_.begin() + static_cast<std::ptrdiff_t>(group.last),
+                             [](const TensorJob &a, const TensorJob &b) {
+                               return a.provenance < b.provenance;
+                             });
   }
 
   /// The first of the gravest kind, with the messages of the others as notes.
@@ -164,7 +255,7 @@ private:
   Status scan() {
     uint64_t total = 0;
     for (const TensorJob &job : jobs_)
-      total += job.scanFirst ? job.tensor->bytes : 0;
+      total += job.scanFirst ? job.sourceBytes() : 0;
     Progress progress("scan", total, options_.progress, Progress::Unit::Bytes);
     RowWork work{threads(), options_.cancelled, [&](uint64_t n) { progress.add(n); }};
     std::vector<Status> refused;
@@ -187,29 +278,41 @@ private:
   Status fillDirectory() {
     Directory &directory = plan_.directory();
     Component &text = directory.components["text"];
-    text.config = toJson(checkpoint_.config);
+    text.config = configToJson(checkpoint_.config);
     for (size_t i = 0; i < resourceObjects_.size(); ++i)
       text.resources[checkpoint_.resources[i].role] = resourceObjects_[i];
-    for (const ParameterSpec &p : decoderInventory(checkpoint_.config)) {
-      if (p.input.empty())
-        continue;
-      Use use;
-      use.parameter = p.name;
-      use.input = p.input;
-      use.policy = options_.policy;
-      if (auto it = divisorOf_.find(p.name); it != divisorOf_.end()) {
-        Binding divisor;
-        divisor.whole = false;
-        divisor.parts.push_back({divisorObject_, it->second, it->second + 1});
-        use.auxiliaries.emplace("activation_input_divisor", std::move(divisor));
-      } else if (options_.policy == ActivationPolicy::AllowA4) {
-        use.policy = ActivationPolicy::AllowA8;
-      }
-      directory.uses.push_back(std::move(use));
+    if (checkpoint_.mtp) {
+      Component &mtp = directory.components["mtp"];
+      const auto &hybrid = std::get<HybridConfig>(checkpoint_.config);
+      mtp.config = Json{{"architectures", Json::array({mtpArchitecture(hybrid)})}};
+      mtp.target = "text";
+    }
+    for (const ParameterSpec &p : inventoryOf(checkpoint_.config, checkpoint_.mtp)) {
+      if (!p.input.empty())
+        directory.uses.push_back(useOf(p.name, p.input));
+      // Without a proposal head the draft layer reads the head of the text model.
+      if (checkpoint_.mtp && p.name == "text/output_head")
+        directory.uses.push_back(useOf(p.name, "mtp/final_hidden"));
     }
     directory.metadata = Json{{"name", options_.modelName.value_or(checkpoint_.modelName)}};
     NINFER_ASSIGN_OR_RETURN(directory.provenance, provenance());
     return Status();
+  }
+
+  Use useOf(const std::string &parameter, const std::string &input) const {
+    Use use;
+    use.parameter = parameter;
+    use.input = input;
+    use.policy = options_.policy;
+    if (auto it = divisorOf_.find(parameter); it != divisorOf_.end()) {
+      Binding divisor;
+      divisor.whole = false;
+      divisor.parts.push_back({divisorObject_, it->second, it->second + 1});
+      use.auxiliaries.emplace("activation_input_divisor", std::move(divisor));
+    } else if (options_.policy == ActivationPolicy::AllowA4) {
+      use.policy = ActivationPolicy::AllowA8;
+    }
+    return use;
   }
 
   Result<Json> provenance() const {
@@ -224,7 +327,8 @@ private:
     }
     // Per object: source type, then what happened to its values.
     Json tensors = Json::object();
-    for (const TensorJob &job : jobs_) {
+    for (const Group &group : groups()) {
+      const TensorJob &job = worstOf(group);
       Json entry = Json::array({job.tensor->typeName, provenanceText(job.provenance)});
       if (!job.profile().empty())
         entry.push_back(job.profile());
@@ -234,7 +338,7 @@ private:
     }
     return Json{{"converter", kConverterName},
                 {"source", {{"kind", checkpoint_.kind}, {"files", std::move(files)}}},
-                {"recipe", recipe_->toJson()},
+                {"recipe", recipe_->toJson(std::holds_alternative<HybridConfig>(checkpoint_.config))},
                 {"requantize", options_.requantize},
                 {"tensors", std::move(tensors)}};
   }
@@ -262,16 +366,19 @@ private:
 
   /// The builder's own reading of what is about to be written.
   Status selfCheck() const {
-    Result<ModelSpec> spec = recogniseModel(plan_.directory(), options_.output.filename().string());
+    RecogniseOptions options;
+    options.mtp = checkpoint_.mtp;
+    Result<ModelSpec> spec =
+        recogniseModel(plan_.directory(), options_.output.filename().string(), options);
     return spec.ok() ? Status() : spec.takeStatus();
   }
 
   /// Bytes of an object that hold the elements the layout adds to each row; rounded down.
-  static uint64_t paddingBytes(const TensorJob &job, uint64_t bytes) {
-    auto geometry = encodedGeometry(job.format, layoutOf(job.format), job.shape);
+  static uint64_t paddingBytes(const ObjectEntry &object) {
+    auto geometry = encodedGeometry(*object.format, layoutOf(*object.format), object.shape);
     if (!geometry.ok() || geometry->paddedK == geometry->k)
       return 0;
-    return static_cast<uint64_t>(static_cast<double>(bytes) *
+    return static_cast<uint64_t>(static_cast<double>(object.bytes) *
                                  static_cast<double>(geometry->paddedK - geometry->k) /
                                  static_cast<double>(geometry->paddedK));
   }
@@ -283,17 +390,23 @@ private:
     report.recipe = recipe_->name();
     report.quantMethod = checkpoint_.quantMethod;
     report.config = checkpoint_.config;
+    report.mtp = checkpoint_.mtp;
     report.notes = checkpoint_.notes;
     report.payloadBytes = plan_.payloadBytes();
     for (const SourceResource &resource : checkpoint_.resources)
       report.resources.emplace_back(resource.role, resource.bytes.size());
-    for (size_t i = 0; i < jobs_.size(); ++i) {
-      const TensorJob &job = jobs_[i];
-      const uint64_t bytes = plan_.directory().objects[objectOfJob_[i]].bytes;
-      report.tensors.push_back({job.object, job.tensor->name, job.tensor->typeName, job.shape,
-                                job.format, job.provenance, job.profile(), remarksOf(job),
-                                job.tensor->bytes, bytes,
-                                paddingBytes(job, bytes)});
+    for (const Group &group : groups()) {
+      const TensorJob &job = worstOf(group);
+      const ObjectEntry &object = plan_.directory().objects[objectOfJob_[group.first]];
+      std::string source = job.tensor->name;
+      if (group.last - group.first > 1)
+        source += " and " + std::to_string(group.last - group.first - 1) + " more";
+      uint64_t sourceBytes = 0;
+      for (size_t i = group.first; i < group.last; ++i)
+        sourceBytes += jobs_[i].sourceBytes();
+      report.tensors.push_back({job.object, source, job.tensor->typeName, object.shape, job.format,
+                                job.provenance, job.profile(), remarksOf(job), sourceBytes,
+                                object.bytes, paddingBytes(object)});
     }
     return report;
   }
@@ -301,7 +414,7 @@ private:
   Result<WriteReport> write() {
     uint64_t total = 0;
     for (const TensorJob &job : jobs_)
-      total += job.tensor->bytes;
+      total += job.sourceBytes();
     WriterOptions writerOptions;
     writerOptions.existing =
         options_.force ? AtomicFile::Existing::Replace : AtomicFile::Existing::Refuse;
@@ -321,15 +434,18 @@ private:
     {
       Progress progress("convert", total, options_.progress, Progress::Unit::Bytes);
       RowWork work{threads(), options_.cancelled, [&](uint64_t n) { progress.add(n); }};
-      for (size_t i = 0; i < jobs_.size(); ++i) {
-        const TensorJob &job = jobs_[i];
+      for (const Group &group : groups()) {
+        const TensorJob &job = jobs_[group.first];
+        const uint32_t object = objectOfJob_[group.first];
         progress.detail(job.object);
         NINFER_ASSIGN_OR_RETURN(EncodedGeometry geometry,
-                                encodedGeometry(job.format, layoutOf(job.format), job.shape));
-        // One encoded tensor at a time is the converter's memory.
+                                encodedGeometry(job.format, layoutOf(job.format),
+                                                plan_.directory().objects[object].shape));
+        // One encoded object at a time is the converter's memory.
         std::vector<std::byte> encoded(geometry.totalBytes);
-        NINFER_RETURN_IF_ERROR(encodeTensor(job, geometry, work, encoded));
-        NINFER_RETURN_IF_ERROR(writer.append(objectOfJob_[i], encoded));
+        for (size_t i = group.first; i < group.last; ++i)
+          NINFER_RETURN_IF_ERROR(encodeTensor(jobs_[i], geometry, work, encoded));
+        NINFER_RETURN_IF_ERROR(writer.append(object, encoded));
       }
     }
     if (!divisors_.empty()) {

@@ -56,7 +56,8 @@ struct TensorReport {
 struct ConvertReport {
   std::string sourceKind, modelName, recipe;
   std::string quantMethod; ///< of a quantized checkpoint, else empty
-  DecoderConfig config;
+  ModelConfig config;
+  bool mtp = false; ///< with the draft layer
   std::vector<TensorReport> tensors;                       ///< payload order
   std::vector<std::pair<std::string, uint64_t>> resources; ///< role, bytes
   std::vector<std::string> notes;

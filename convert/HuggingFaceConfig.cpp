@@ -1,4 +1,5 @@
 // config.json -> DecoderConfig.
+#include "convert/ModelConfig.h"
 #include "convert/SourceConfig.h"
 
 #include <limits>
@@ -74,7 +75,7 @@ private:
         return Status();
       }
     Status status(unsupported(file_, "unsupported architecture '" + out_.architecture + "'"));
-    status.note("supported architectures: " + listSupportedArchitectures());
+    status.note("supported architectures: " + listSourceArchitectures());
     return status;
   }
 

@@ -248,11 +248,27 @@ Result<Checkpoint> openHuggingFace(const fs::path &path, const std::string &weig
   NINFER_ASSIGN_OR_RETURN(fs::path configPath, folder.resolve("config.json"));
   NINFER_ASSIGN_OR_RETURN(std::string configText, readFile(configPath, kMaxJsonBytes));
   NINFER_ASSIGN_OR_RETURN(Json config, parseStrictJson(configText, "config.json", "NB0314"));
-  NINFER_ASSIGN_OR_RETURN(out.config, configFromHuggingFace(config, "config.json", out.notes));
+  const bool hybrid = namesHybrid(config);
+  HybridSource hybridSource;
+  if (hybrid) {
+    NINFER_ASSIGN_OR_RETURN(hybridSource,
+                            hybridFromHuggingFace(config, "config.json", out.notes));
+    out.config = hybridSource.config;
+  } else {
+    NINFER_ASSIGN_OR_RETURN(out.config, configFromHuggingFace(config, "config.json", out.notes));
+  }
 
   NINFER_ASSIGN_OR_RETURN(QuantSideFiles sideFiles, readQuantSideFiles(folder));
   NINFER_ASSIGN_OR_RETURN(std::optional<QuantConfig> quantization,
                           findQuantization(config, sideFiles));
+
+  if (quantization && hybrid) {
+    Status status(makeError(ErrorKind::Unsupported, "NB0315",
+                            quantization->where + ": quantized checkpoints of " +
+                                architectureOf(out.config) + " are not imported"));
+    status.help("convert the original BF16 or F16 checkpoint with --recipe instead");
+    return status;
+  }
 
   std::string name = weights;
   if (name.empty()) {
@@ -264,11 +280,13 @@ Result<Checkpoint> openHuggingFace(const fs::path &path, const std::string &weig
   if (quantization) {
     out.quantMethod = quantization->method;
     NINFER_RETURN_IF_ERROR(
-        importQuantized(*quantization, out.config, options.imports, out.tensors, out.notes));
+        importQuantized(*quantization, std::get<DecoderConfig>(out.config), options.imports, out.tensors, out.notes));
   }
-  NINFER_RETURN_IF_ERROR(bindParameters(out, name));
+  NINFER_RETURN_IF_ERROR(hybrid ? bindHybridParameters(out, name, hybridSource.draftLayers)
+                                : bindParameters(out, name));
   if (options.tokenizer) {
-    NINFER_ASSIGN_OR_RETURN(out.resources, tokenizerFilesOfFolder(folder, config, out.config));
+    NINFER_ASSIGN_OR_RETURN(out.resources,
+                            tokenizerFilesOfFolder(folder, config, vocabSizeOf(out.config)));
   }
   return out;
 }

@@ -11,8 +11,6 @@ namespace ninfer {
 
 namespace {
 
-constexpr size_t kMaxListed = 24;
-
 struct Name {
   const char *parameter;
   const char *huggingFace;
@@ -75,12 +73,12 @@ std::string huggingFaceName(const std::string &parameter) { return sourceName(pa
 
 Status bindParameters(Checkpoint &checkpoint, const std::string &fileName) {
   bool gguf = checkpoint.kind == "gguf";
-  const DecoderConfig &config = checkpoint.config;
+  const auto &config = std::get<DecoderConfig>(checkpoint.config);
   std::unordered_map<std::string, uint32_t> byName;
   for (size_t i = 0; i < checkpoint.tensors.tensors.size(); ++i)
     byName.emplace(checkpoint.tensors.tensors[i].name, static_cast<uint32_t>(i));
 
-  std::vector<std::string> faults;
+  TensorFaults faults;
   std::set<uint32_t> consumed;
   checkpoint.parameters.clear();
   for (const ParameterSpec &p : decoderInventory(config)) {
@@ -89,19 +87,19 @@ Status bindParameters(Checkpoint &checkpoint, const std::string &fileName) {
     auto it = byName.find(name);
     if (it == byName.end()) {
       if (!tiedHead)
-        faults.push_back("missing: tensor '" + name + "' " + shapeText(p.shape) + " for " + p.name);
+        faults.add("missing: tensor '" + name + "' " + shapeText(p.shape) + " for " + p.name);
       continue;
     }
     const SourceTensor &tensor = checkpoint.tensors.tensors[it->second];
     consumed.insert(it->second);
     if (tensor.shape != p.shape)
-      faults.push_back("misshaped: tensor '" + name + "' is " + shapeText(tensor.shape) + ", " +
-                       p.name + " needs " + shapeText(p.shape));
+      faults.add("misshaped: tensor '" + name + "' is " + shapeText(tensor.shape) + ", " + p.name +
+                 " needs " + shapeText(p.shape));
     else if (tensor.type == SourceType::Other)
-      faults.push_back("tensor '" + name + "' has type " + tensor.typeName +
-                       "; parameters must be F32, F16 or BF16");
+      faults.add("tensor '" + name + "' has type " + tensor.typeName +
+                 "; parameters must be F32, F16 or BF16");
     else if (tensor.type == SourceType::Packed && p.direct)
-      faults.push_back("tensor '" + name + "' is quantized; " + p.name + " must be F32, F16 or BF16");
+      faults.add("tensor '" + name + "' is quantized; " + p.name + " must be F32, F16 or BF16");
     ParameterSource source;
     source.parameter = p.name;
     source.shape = p.shape;
@@ -109,8 +107,10 @@ Status bindParameters(Checkpoint &checkpoint, const std::string &fileName) {
     source.tensor = it->second;
     // The llama converter of GGUF interleaves the rotary halves of q and k; the qwen3 one does not.
     if (gguf && config.architecture == "LlamaForCausalLM" &&
-        (endsWith(p.name, "/attention/query") || endsWith(p.name, "/attention/key")))
+        (endsWith(p.name, "/attention/query") || endsWith(p.name, "/attention/key"))) {
       source.rowOrder = RowOrder::Paired;
+      source.headDim = static_cast<uint64_t>(config.headDim);
+    }
     checkpoint.parameters.push_back(std::move(source));
   }
   for (size_t i = 0; i < checkpoint.tensors.tensors.size(); ++i) {
@@ -118,20 +118,24 @@ Status bindParameters(Checkpoint &checkpoint, const std::string &fileName) {
     if (consumed.count(static_cast<uint32_t>(i)))
       continue;
     if (!isIgnorable(name, gguf, config.tieWordEmbeddings))
-      faults.push_back("extra: tensor '" + name + "' " +
-                       shapeText(checkpoint.tensors.tensors[i].shape) + " feeds no parameter of " +
-                       config.architecture);
+      faults.add("extra: tensor '" + name + "' " + shapeText(checkpoint.tensors.tensors[i].shape) +
+                 " feeds no parameter of " + config.architecture);
     else if (name == "lm_head.weight")
       checkpoint.notes.push_back("tensor 'lm_head.weight' is ignored: tie_word_embeddings is true");
   }
-  if (faults.empty())
+  return faults.status(fileName);
+}
+
+Status TensorFaults::status(const std::string &fileName) const {
+  constexpr size_t kMaxListed = 24;
+  if (faults_.empty())
     return Status();
   Status status(
       makeError(ErrorKind::BadFile, "NB0319", fileName + ": the tensors do not match the config"));
-  for (size_t i = 0; i < std::min(faults.size(), kMaxListed); ++i)
-    status.note(faults[i]);
-  if (faults.size() > kMaxListed)
-    status.note("and " + std::to_string(faults.size() - kMaxListed) + " more");
+  for (size_t i = 0; i < std::min(faults_.size(), kMaxListed); ++i)
+    status.note(faults_[i]);
+  if (faults_.size() > kMaxListed)
+    status.note("and " + std::to_string(faults_.size() - kMaxListed) + " more");
   return status;
 }
 

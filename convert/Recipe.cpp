@@ -19,18 +19,41 @@ const char *const kCode = "NB0318";
 struct RoleEntry {
   const char *name;
   const char *suffix; ///< of the parameter name; roles outside layers have the full name
+  /// Whose format a role not named in a file without a default takes. Itself: it must be named.
+  Role counterpart;
 };
 constexpr RoleEntry kRoles[kRoleCount] = {
-    {"embedding", "text/token_embedding"},
-    {"head", "text/output_head"},
-    {"query", "/attention/query"},
-    {"key", "/attention/key"},
-    {"value", "/attention/value"},
-    {"output", "/attention/output"},
-    {"gate", "/mlp/gate"},
-    {"up", "/mlp/up"},
-    {"down", "/mlp/down"},
+    {"embedding", "text/token_embedding", Role::Embedding},
+    {"head", "text/output_head", Role::Head},
+    {"query", "/attention/query", Role::Query},
+    {"key", "/attention/key", Role::Key},
+    {"value", "/attention/value", Role::Value},
+    {"output", "/attention/output", Role::Output},
+    {"gate", "/mlp/gate", Role::Gate},
+    {"up", "/mlp/up", Role::Up},
+    {"down", "/mlp/down", Role::Down},
+    {"attention_gate", "/attention/gate", Role::Value},
+    {"gdn_query", "/gdn/query", Role::Query},
+    {"gdn_key", "/gdn/key", Role::Key},
+    {"gdn_value", "/gdn/value", Role::Value},
+    {"gdn_z", "/gdn/z", Role::Value},
+    {"gdn_output", "/gdn/output", Role::Output},
+    {"gdn_decay", "/gdn/[ab]_projection", Role::DeltaDecay},
+    {"router", "/moe/{router,shared_score}", Role::Router},
+    {"expert_gate", "/moe/experts/*/gate", Role::Gate},
+    {"expert_up", "/moe/experts/*/up", Role::Up},
+    {"expert_down", "/moe/experts/*/down", Role::Down},
+    {"shared_gate", "/moe/shared/gate", Role::Gate},
+    {"shared_up", "/moe/shared/up", Role::Up},
+    {"shared_down", "/moe/shared/down", Role::Down},
+    {"mtp", "mtp/*", Role::Head},
 };
+
+/// Small projections whose errors would be amplified: bf16 unless a file names them.
+bool staysWide(Role role) { return role == Role::DeltaDecay || role == Role::Router; }
+bool liesInNoLayer(Role role) {
+  return role == Role::Embedding || role == Role::Head || role == Role::Mtp;
+}
 
 struct FormatEntry {
   const char *name;
@@ -76,6 +99,19 @@ bool endsWith(std::string_view text, std::string_view suffix) {
 std::string_view roleName(Role role) { return kRoles[static_cast<size_t>(role)].name; }
 
 std::optional<Role> roleOfParameter(std::string_view parameter) {
+  for (std::string_view suffix : {"norm", "/a_log", "/dt_bias", "/convolution", "/token_ids"})
+    if (endsWith(parameter, suffix))
+      return std::nullopt;
+  if (endsWith(parameter, "/moe/router") || endsWith(parameter, "/moe/shared_score"))
+    return Role::Router;
+  if (parameter.substr(0, 4) == "mtp/")
+    return Role::Mtp;
+  if (endsWith(parameter, "/gdn/a_projection") || endsWith(parameter, "/gdn/b_projection"))
+    return Role::DeltaDecay;
+  if (parameter.find("/moe/experts/") != std::string_view::npos)
+    return endsWith(parameter, "/gate") ? Role::ExpertGate
+           : endsWith(parameter, "/up") ? Role::ExpertUp
+                                        : Role::ExpertDown;
   for (size_t i = 0; i < kRoleCount; ++i) {
     std::string_view suffix = kRoles[i].suffix;
     if (suffix.front() == '/' ? endsWith(parameter, suffix) : parameter == suffix)
@@ -111,7 +147,10 @@ std::optional<Format> formatFromRecipeName(std::string_view name) {
 }
 
 const std::vector<std::string> &Recipe::builtInNames() {
-  static const std::vector<std::string> names = {"bf16", "w8", "q6", "q5", "q4", "mixed", "keep"};
+  static const std::vector<std::string> names = {
+      "bf16",  "w8",   "q6",
+      "q5",    "q4",   "mixed",
+      "keep",  "qwen3.6-27b-int", "qwen3.8-27b-int", "qwen3.6-35b-a3b-int"};
   return names;
 }
 
@@ -121,18 +160,39 @@ std::optional<Recipe> Recipe::builtIn(std::string_view name) {
     return std::nullopt;
   Recipe recipe;
   recipe.name_ = name;
-  if (name == "keep") {
-    recipe.formats_.fill(Format::BF16);
+  auto set = [&](Format format, std::initializer_list<Role> roles) {
+    for (Role role : roles)
+      recipe.formats_[static_cast<size_t>(role)] = format;
+  };
+  auto wide = [&] { set(Format::BF16, {Role::DeltaDecay, Role::Router}); };
+  constexpr Format q4 = Format::Q4G64_F16S, q5 = Format::Q5G64_F16S, q6 = Format::Q6G64_F16S,
+                   w8 = Format::W8G32_F16S;
+  if (std::optional<Format> uniform = formatFromRecipeName(name == "keep" ? "bf16" : name)) {
+    recipe.formats_.fill(*uniform);
+    wide();
     return recipe;
   }
-  if (name != "mixed") {
-    recipe.formats_.fill(*formatFromRecipeName(name));
+  // What feeds sums directly (values, gates of the mixer, outputs, down) gets one bit more than what
+  // passes a softmax or a gate (q, k, gate, up); embedding and head two more. The draft layer and
+  // shared experts, small beside the rest, keep eight bits.
+  recipe.formats_.fill(w8);
+  set(q4, {Role::ExpertGate, Role::ExpertUp});
+  set(q5, {Role::ExpertDown});
+  wide();
+  if (name == "qwen3.6-35b-a3b-int") { // eight bits but for the routed experts and the head
+    set(q6, {Role::Head});
+    for (int64_t layer : {34, 38, 39}) {
+      Override entry{layer, layer, {}};
+      entry.formats[static_cast<size_t>(Role::ExpertDown)] = q6;
+      recipe.overrides_.push_back(entry);
+    }
     return recipe;
   }
-  // The integer recipe of the 27B table: what feeds sums directly (v, o, down) one bit more than
-  // what passes a softmax or a gate (q, k, gate, up); embedding and head two more.
-  constexpr Format q4 = Format::Q4G64_F16S, q5 = Format::Q5G64_F16S, q6 = Format::Q6G64_F16S;
-  recipe.formats_ = {q6, q6, q4, q4, q5, q5, q4, q4, q5};
+  set(q4, {Role::Query, Role::Key, Role::Gate, Role::Up, Role::DeltaQuery, Role::DeltaKey});
+  set(q5, {Role::Value, Role::Output, Role::Down, Role::AttentionGate, Role::DeltaValue,
+           Role::DeltaZ, Role::DeltaOutput});
+  if (name != "qwen3.8-27b-int")
+    set(q6, {Role::Embedding, Role::Head});
   return recipe;
 }
 
@@ -209,10 +269,15 @@ private:
       (role ? given[static_cast<size_t>(*role)] : fallback) = format;
     }
     for (size_t i = 0; i < kRoleCount; ++i) {
-      if (!given[i] && !fallback)
+      const Role role = static_cast<Role>(i);
+      if (!given[i] && staysWide(role))
+        given[i] = Format::BF16;
+      if (!given[i])
+        given[i] = fallback ? fallback : given[static_cast<size_t>(kRoles[i].counterpart)];
+      if (!given[i])
         return fault(*table, "role '" + std::string(kRoles[i].name) +
                                  "' has no format and there is no default");
-      recipe_.formats_[i] = given[i] ? *given[i] : *fallback;
+      recipe_.formats_[i] = *given[i];
     }
     return Status();
   }
@@ -254,7 +319,7 @@ private:
       std::optional<Role> role = roleFromName(key.str());
       if (!role)
         return unknownRole(key);
-      if (*role == Role::Embedding || *role == Role::Head)
+      if (liesInNoLayer(*role))
         return fault(key, "role '" + std::string(key.str()) + "' lies in no layer");
       NINFER_ASSIGN_OR_RETURN(Format format, this->format(value, key.str()));
       entry.formats[static_cast<size_t>(*role)] = format;
@@ -315,17 +380,18 @@ Format Recipe::formatOf(Role role, std::optional<int64_t> layer) const {
   return format;
 }
 
-Json Recipe::toJson() const {
+Json Recipe::toJson(bool hybrid) const {
+  const size_t roles = hybrid ? kRoleCount : kDecoderRoleCount;
   Json out = Json::object();
   out["name"] = name_;
   Json formats = Json::object();
-  for (size_t i = 0; i < kRoleCount; ++i)
+  for (size_t i = 0; i < roles; ++i)
     formats[kRoles[i].name] = recipeFormatName(formats_[i]);
   out["formats"] = std::move(formats);
   Json layers = Json::array();
   for (const Override &entry : overrides_) {
     Json item = {{"first", entry.first}, {"last", entry.last}};
-    for (size_t i = 0; i < kRoleCount; ++i)
+    for (size_t i = 0; i < roles; ++i)
       if (entry.formats[i])
         item[kRoles[i].name] = recipeFormatName(*entry.formats[i]);
     layers.push_back(std::move(item));

@@ -1,5 +1,4 @@
-// Recipes: which stored format each role of a decoder parameter gets. Built-in ones and a strict
-// TOML file.
+// Recipes: which stored format each role of a parameter gets. Built-in ones and a strict TOML file.
 #ifndef NINFER_CONVERT_RECIPE_H
 #define NINFER_CONVERT_RECIPE_H
 
@@ -17,12 +16,39 @@
 
 namespace ninfer {
 
-/// What a matrix does in a decoder. Norms have no role: they are always BF16.
-enum class Role : uint8_t { Embedding, Head, Query, Key, Value, Output, Gate, Up, Down };
-inline constexpr size_t kRoleCount = 9;
+/// What a matrix does in a model. Norms and other direct parameters have no role: their format is
+/// fixed. The first nine are those of a decoder, the others occur in the hybrid family only.
+enum class Role : uint8_t {
+  Embedding,
+  Head,
+  Query,
+  Key,
+  Value,
+  Output,
+  Gate,
+  Up,
+  Down,
+  AttentionGate,
+  DeltaQuery,
+  DeltaKey,
+  DeltaValue,
+  DeltaZ,
+  DeltaOutput,
+  DeltaDecay, ///< the a and b projections; bf16 unless named
+  Router,     ///< with the score of the shared expert; bf16 unless named
+  ExpertGate,
+  ExpertUp,
+  ExpertDown,
+  SharedGate,
+  SharedUp,
+  SharedDown,
+  Mtp ///< every matrix of the draft layer but its router
+};
+inline constexpr size_t kDecoderRoleCount = 9;
+inline constexpr size_t kRoleCount = 24;
 std::string_view roleName(Role role);
 
-/// Role of a parameter name of models/Decoder.h; nothing for norms.
+/// Role of a parameter name of models/; nothing for direct parameters.
 std::optional<Role> roleOfParameter(std::string_view parameter);
 /// i of "text/layers/i/..."; nothing outside the layers.
 std::optional<int64_t> layerOfParameter(std::string_view parameter);
@@ -46,8 +72,9 @@ public:
   /// of another model.
   Status checkLayers(int64_t layers) const;
   Format formatOf(Role role, std::optional<int64_t> layer) const;
-  /// Role -> format and the layer overrides, for provenance and reports.
-  Json toJson() const;
+  /// Role -> format and the layer overrides, for provenance and reports; all roles, or those of a
+  /// decoder.
+  Json toJson(bool hybrid = false) const;
 
 private:
   struct Override {

@@ -1,7 +1,5 @@
 #include "convert/Report.h"
 
-#include "models/Decoder.h"
-
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -65,8 +63,9 @@ double bitsPerWeight(const ConvertReport &report) {
 } // namespace
 
 std::string reportSummary(const ConvertReport &report) {
-  std::string out = report.modelName + ": " + report.config.architecture + ", " +
-                    std::to_string(report.config.numLayers) + " layers, from " + report.sourceKind +
+  std::string out = report.modelName + ": " + architectureOf(report.config) + ", " +
+                    std::to_string(numLayersOf(report.config)) + " layers" +
+                    (report.mtp ? " and a draft layer" : "") + ", from " + report.sourceKind +
                     (report.quantMethod.empty() ? "" : " (" + report.quantMethod + ")") +
                     ", recipe " + report.recipe + "\n";
   std::string counts;
@@ -120,7 +119,7 @@ Json reportJson(const ConvertReport &report) {
               {"source_kind", report.sourceKind},
               {"recipe", report.recipe},
               {"quant_method", report.quantMethod.empty() ? Json() : Json(report.quantMethod)},
-              {"config", toJson(report.config)},
+              {"config", configToJson(report.config)},
               {"bits_per_weight", bitsPerWeight(report)}};
   Json counts = Json::object();
   for (Provenance p : kProvenances)

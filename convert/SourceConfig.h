@@ -1,13 +1,15 @@
-// From the configs that checkpoints carry to the closed DecoderConfig: Hugging Face config.json and
-// GGUF metadata. A field that changes the mathematics beyond what the decoder package computes is
-// refused, never dropped.
+// From the configs that checkpoints carry to the closed configs of models/: Hugging Face config.json
+// and GGUF metadata. A field that changes the mathematics beyond what the model's package computes
+// is refused, never dropped.
 #ifndef NINFER_CONVERT_SOURCECONFIG_H
 #define NINFER_CONVERT_SOURCECONFIG_H
 
 #include "convert/Gguf.h"
 #include "models/Decoder.h"
+#include "models/HybridConfig.h"
 #include "support/Json.h"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +20,25 @@ namespace ninfer {
 /// sliding window), BadFile (NB0314: missing member, wrong type or value).
 Result<DecoderConfig> configFromHuggingFace(const Json &config, const std::string &fileName,
                                             std::vector<std::string> &notes);
+
+/// What config.json says of a hybrid model.
+struct HybridSource {
+  HybridConfig config;
+  bool vision = false;                ///< it describes a vision tower
+  std::optional<int64_t> draftLayers; ///< mtp_num_hidden_layers: 0 or 1
+};
+
+/// Spellings of the family in config.json's architectures.
+std::vector<std::string> hybridSourceArchitectures();
+/// True when `config` names exactly one architecture and it is of the family.
+bool namesHybrid(const Json &config);
+/// The object that describes the text model: text_config when there is one, else the config itself.
+const Json &textConfigOf(const Json &config);
+/// Reads config.json of the family, text_config inside or not; namesHybrid(config) must hold.
+/// Members that the stored config implies are checked. Errors: as above, NB0303 for values that
+/// contradict each other.
+Result<HybridSource> hybridFromHuggingFace(const Json &config, const std::string &fileName,
+                                           std::vector<std::string> &notes);
 
 /// Reads the metadata of a llama or qwen3 GGUF; `file` is needed for rope_freqs.weight, which holds
 /// the llama3 scaling as a table. Errors as above.

@@ -73,8 +73,27 @@ Error cannotMove(const TensorJob &job, uint64_t row, const MoveFault &fault) {
                    where + ", so it has no exact W8G32_F16S form");
 }
 
+/// Rows [first, first + count) of the selection, read piece by piece as they lie in the file.
+Status readRows(const TensorJob &job, uint64_t first, uint64_t count,
+                std::vector<std::byte> &out) {
+  const uint64_t rowBytes = job.tensor->rowBytes();
+  out.resize(count * rowBytes);
+  for (uint64_t done = 0; done < count;) {
+    const uint64_t row = first + done;
+    const uint64_t together = job.rows.whole() ? count : job.rows.run - row % job.rows.run;
+    const uint64_t piece = std::min(together, count - done);
+    NINFER_RETURN_IF_ERROR(
+        job.file->read(job.tensor->offset + job.rows.sourceRow(row) * rowBytes,
+                       std::span(out).subspan(done * rowBytes, piece * rowBytes)));
+    done += piece;
+  }
+  return Status();
+}
+
 /// Rows a worker takes at a time: whole heads when rows change places inside one.
 uint64_t rowsPerBlock(const TensorJob &job) {
+  if (job.transposed)
+    return std::max<uint64_t>(1, job.sourceRows());
   if (job.tensor->packed && job.tensor->packed->preferredRows() != 0)
     return job.tensor->packed->preferredRows();
   uint64_t rows =
@@ -96,21 +115,37 @@ public:
       if (job_.method == Method::CopyPacked)
         return prefixed(storePacked(first), place(job_));
     } else {
-      source_.resize(count * job_.tensor->rowBytes());
-      NINFER_RETURN_IF_ERROR(
-          job_.file->read(job_.tensor->offset + first * job_.tensor->rowBytes(), source_));
+      NINFER_RETURN_IF_ERROR(readRows(job_, first, count, source_));
     }
+    if (job_.transposed)
+      return transpose(count);
     values_.resize(k_);
     prepare(count);
     for (uint64_t r = 0; r < count; ++r) {
       uint64_t row = first + r;
       uint64_t to = destinationRow(row, job_.rowOrder, std::max<uint64_t>(1, job_.headDim)) - first;
-      NINFER_RETURN_IF_ERROR(encodeRow(row, rowSource(r), to));
+      NINFER_RETURN_IF_ERROR(encodeRow(job_.rows.sourceRow(row), rowSource(r), to));
     }
     return prefixed(store(first), place(job_));
   }
 
 private:
+  /// All source rows at once; column c of row r becomes column r of row c, as BF16.
+  Status transpose(uint64_t count) {
+    const uint64_t columns = job_.tensor->columns();
+    values_.resize(columns);
+    words_.resize(count * columns * 2);
+    std::vector<std::byte> row(columns * 2);
+    for (uint64_t r = 0; r < count; ++r) {
+      decodeSourceRow(job_.tensor->type, rowSource(r), values_);
+      NINFER_RETURN_IF_ERROR(checkFinite(job_, r, values_));
+      NINFER_RETURN_IF_ERROR(roundRow(r, row.data()));
+      for (uint64_t c = 0; c < columns; ++c)
+        std::memcpy(words_.data() + (c * count + r) * 2, row.data() + c * 2, 2);
+    }
+    return prefixed(store(0), place(job_));
+  }
+
   std::span<const std::byte> rowSource(uint64_t r) const {
     if (job_.tensor->packed)
       return {};
@@ -173,7 +208,7 @@ private:
   }
 
   Status roundRow(uint64_t row, std::byte *out) {
-    for (uint64_t i = 0; i < k_; ++i) {
+    for (uint64_t i = 0; i < values_.size(); ++i) {
       uint16_t word = roundToBf16(values_[i]);
       if ((word & 0x7f80) == 0x7f80)
         return makeError(ErrorKind::BadFile, "NB0317",
@@ -188,23 +223,23 @@ private:
     switch (job_.method) {
     case Method::MoveIntoW8:
     case Method::EncodeGrouped:
-      return encodeRows(geometry_, first, GroupedRows{codes_, scales_}, out_);
+      return encodeRows(geometry_, job_.firstRow + first, GroupedRows{codes_, scales_}, out_);
     case Method::EncodeFp8Row:
-      return encodeRows(geometry_, first, RowScaledRows{floatCodes_, scales_}, out_);
+      return encodeRows(geometry_, job_.firstRow + first, RowScaledRows{floatCodes_, scales_}, out_);
     default:
-      return encodeRows(geometry_, first, DirectRows{words_}, out_);
+      return encodeRows(geometry_, job_.firstRow + first, DirectRows{words_}, out_);
     }
   }
 
   Status storePacked(uint64_t first) {
     switch (formatInfo(job_.format).category) {
     case FormatCategory::RowScaledFloat:
-      return encodeRows(geometry_, first, RowScaledRows{packed_.words, packed_.scales}, out_);
+      return encodeRows(geometry_, job_.firstRow + first, RowScaledRows{packed_.words, packed_.scales}, out_);
     case FormatCategory::BlockScaledFloat:
-      return encodeRows(geometry_, first,
+      return encodeRows(geometry_, job_.firstRow + first,
                         BlockScaledRows{packed_.words, packed_.blockScales, packed_.divisor}, out_);
     default:
-      return encodeRows(geometry_, first, GroupedRows{packed_.codes, packed_.scales}, out_);
+      return encodeRows(geometry_, job_.firstRow + first, GroupedRows{packed_.codes, packed_.scales}, out_);
     }
   }
 
@@ -227,13 +262,12 @@ public:
 
   Status run(uint64_t first, uint64_t count) {
     uint64_t rowBytes = job_.tensor->rowBytes(), columns = job_.tensor->columns();
-    source_.resize(count * rowBytes);
-    NINFER_RETURN_IF_ERROR(job_.file->read(job_.tensor->offset + first * rowBytes, source_));
+    NINFER_RETURN_IF_ERROR(readRows(job_, first, count, source_));
     for (uint64_t r = 0; r < count; ++r) {
       std::span<const std::byte> row = std::span(source_).subspan(r * rowBytes, rowBytes);
-      NINFER_RETURN_IF_ERROR(job_.method == Method::MoveIntoW8
-                                 ? scanMove(first + r, row, columns)
-                                 : scanRounding(first + r, row, columns));
+      const uint64_t place = job_.rows.sourceRow(first + r);
+      NINFER_RETURN_IF_ERROR(job_.method == Method::MoveIntoW8 ? scanMove(place, row, columns)
+                                                               : scanRounding(place, row, columns));
     }
     return Status();
   }
@@ -272,7 +306,7 @@ private:
 /// `makeWorker()` gives one worker per thread with run(first, count).
 template <typename MakeWorker>
 Status forAllRows(const TensorJob &job, const RowWork &work, MakeWorker makeWorker) {
-  return parallelRows(job.tensor->rows(), rowsPerBlock(job), work.threads, work.cancelled, [&] {
+  return parallelRows(job.sourceRows(), rowsPerBlock(job), work.threads, work.cancelled, [&] {
     return [worker = makeWorker(), &job, &work](uint64_t first, uint64_t count) mutable -> Status {
       NINFER_RETURN_IF_ERROR(worker.run(first, count));
       if (work.onBytes)
@@ -342,6 +376,19 @@ std::string_view provenanceText(Provenance provenance) {
   return texts[static_cast<size_t>(provenance)];
 }
 
+uint64_t TensorJob::sourceRows() const {
+  if (rows.whole())
+    return tensor->rows();
+  uint64_t n = 1;
+  for (size_t i = 0; i + 1 < shape.size(); ++i)
+    n *= shape[i];
+  return n;
+}
+
+uint64_t TensorJob::sourceBytes() const {
+  return rows.whole() ? tensor->bytes : sourceRows() * tensor->rowBytes();
+}
+
 std::string TensorJob::profile() const {
   if (provenance != Provenance::Converted)
     return "";
@@ -367,8 +414,10 @@ Result<TensorJob> planTensor(const Checkpoint &checkpoint, const ParameterSource
   job.file = &checkpoint.tensors.files[job.tensor->file];
   job.shape = source.shape;
   job.format = format;
+  job.rows = source.rows;
   job.rowOrder = source.rowOrder;
-  job.headDim = static_cast<uint64_t>(checkpoint.config.headDim);
+  job.headDim = source.headDim;
+  job.transposed = source.transposed;
   SourceType type = job.tensor->type;
   bool block = isBlockType(type);
 

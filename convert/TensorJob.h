@@ -27,17 +27,23 @@ enum class Method : uint8_t {
 
 struct TensorJob {
   std::string object; ///< id in the artifact
+  uint64_t firstRow = 0; ///< of the object, which several jobs may fill one after the other
   const SourceTensor *tensor = nullptr;
   const SourceFile *file = nullptr;
-  std::vector<uint64_t> shape;
+  std::vector<uint64_t> shape; ///< of the job's rows
   Format format = Format::BF16;
   Method method = Method::CopyWords;
   Provenance provenance = Provenance::Preserved;
+  RowSelection rows; ///< of the tensor; whole for packed ones
   RowOrder rowOrder = RowOrder::Plain;
   uint64_t headDim = 0;     ///< used by RowOrder::Paired
+  bool transposed = false;  ///< columns of the source become rows
   bool scanFirst = false;   ///< provenance or legality depend on the data: scanTensor decides
   bool mayReencode = false; ///< MoveIntoW8 may fall back to EncodeGrouped when a block cannot move
 
+  /// Source rows that are read, and their bytes.
+  uint64_t sourceRows() const;
+  uint64_t sourceBytes() const;
   /// "MAXABS_F16_RECIP_RNE_V1", "BF16_RNE", ... when converted; empty otherwise.
   std::string profile() const;
 };
@@ -61,8 +67,8 @@ struct RowWork {
 /// Interrupted.
 Status scanTensor(TensorJob &job, const RowWork &work);
 
-/// Encodes the whole object into `out` (geometry.totalBytes, zero on entry). The result does not
-/// depend on the number of threads. Errors as scanTensor, and NB0207 / NB0208 of the encoders; each
+/// Encodes the job's rows into `out`, which holds the whole object (geometry.totalBytes, zero on
+/// entry). The result does not depend on the number of threads. Errors as scanTensor, and NB0207 / NB0208 of the encoders; each
 /// names file, tensor and row.
 Status encodeTensor(const TensorJob &job, const EncodedGeometry &geometry, const RowWork &work,
                     std::span<std::byte> out);

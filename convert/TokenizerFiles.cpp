@@ -2,6 +2,7 @@
 #include "convert/TokenizerFiles.h"
 
 #include "convert/HuggingFaceFolder.h"
+#include "convert/SourceConfig.h"
 #include "support/File.h"
 
 namespace ninfer {
@@ -79,7 +80,7 @@ Result<std::optional<std::string>> templateOfConfig(const Json &tokenizerConfig)
 
 Result<std::vector<SourceResource>> tokenizerFilesOfFolder(const ModelFolder &folder,
                                                            const Json &config,
-                                                           const DecoderConfig &decoder) {
+                                                           int64_t vocabSize) {
   std::vector<SourceResource> out;
   NINFER_ASSIGN_OR_RETURN(std::optional<TextFile> tokenizer,
                           readOptional(folder, kTokenizerRole, true));
@@ -89,7 +90,7 @@ Result<std::vector<SourceResource>> tokenizerFilesOfFolder(const ModelFolder &fo
     status.help("--no-tokenizer writes an artifact without text resources");
     return status;
   }
-  NINFER_RETURN_IF_ERROR(checkIds(tokenizer->json, decoder.vocabSize));
+  NINFER_RETURN_IF_ERROR(checkIds(tokenizer->json, vocabSize));
   out.push_back({kTokenizerRole, std::move(tokenizer->bytes)});
 
   NINFER_ASSIGN_OR_RETURN(std::optional<TextFile> tokenizerConfig,
@@ -115,8 +116,9 @@ Result<std::vector<SourceResource>> tokenizerFilesOfFolder(const ModelFolder &fo
   }
   Json made = Json::object();
   for (const char *member : {"bos_token_id", "eos_token_id", "pad_token_id"})
-    if (config.contains(member) && !config[member].is_null())
-      made[member] = config[member];
+    for (const Json *source : {&config, &textConfigOf(config)})
+      if (!made.contains(member) && source->contains(member) && !(*source)[member].is_null())
+        made[member] = (*source)[member];
   out.push_back({kGenerationConfigRole, made.dump()});
   return out;
 }

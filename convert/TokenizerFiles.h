@@ -20,10 +20,10 @@ inline constexpr const char *kGenerationConfigRole = "generation_config.json";
 
 /// tokenizer.json (required), tokenizer_config.json, the chat template (its own file, else the
 /// member of tokenizer_config.json), generation_config.json (else the ids of config.json). The
-/// bytes of files are kept; ids must be below vocab_size. Errors: NB0310 missing, BadFile (NB0320)
+/// bytes of files are kept; ids must be below `vocabSize`. Errors: NB0310 missing, BadFile (NB0320)
 /// broken.
 Result<std::vector<SourceResource>>
-tokenizerFilesOfFolder(const ModelFolder &folder, const Json &config, const DecoderConfig &decoder);
+tokenizerFilesOfFolder(const ModelFolder &folder, const Json &config, int64_t vocabSize);
 
 /// The same four from tokenizer.ggml.*: byte-level BPE ("gpt2") with a known pre-tokenizer.
 /// Unsupported (NB0320) for another model or pre-tokenizer, BadFile (NB0320) for tokens or merges

@@ -112,6 +112,13 @@ public:
     opening.tokenizer =
         component != directory().components.end() && !component->second.resources.empty();
     NINFER_ASSIGN_OR_RETURN(checkpoint_, openCheckpoint(options_.source, opening));
+    if (!std::holds_alternative<DecoderConfig>(checkpoint_.config)) {
+      Status status(makeError(ErrorKind::Unsupported, "NB0350",
+                              options_.source.string() + ": parity knows the tensors of " +
+                                  listSupportedArchitectures() + ", not those of " +
+                                  architectureOf(checkpoint_.config)));
+      return Status(std::move(status.help("ninfer-inspect verify and diff read every model")));
+    }
     report_.sourceKind = checkpoint_.kind;
     readClaims();
     checkConfig();
@@ -126,6 +133,7 @@ public:
 
 private:
   const Directory &directory() const { return artifact_->directory(); }
+  const DecoderConfig &decoder() const { return std::get<DecoderConfig>(checkpoint_.config); }
 
   void item() { ++report_.levels[0].checked; }
   void fault(const char *rule, const std::string &subject, std::string message) {
@@ -156,7 +164,7 @@ private:
     const auto component = directory().components.find("text");
     if (component == directory().components.end())
       return fault("config", "text", "the artifact has no component 'text'");
-    const Json wanted = toJson(checkpoint_.config);
+    const Json wanted = toJson(decoder());
     const Json &stored = component->second.config;
     for (const auto &[key, value] : wanted.items())
       if (!stored.is_object() || !stored.contains(key) || stored[key] != value)
@@ -269,11 +277,11 @@ private:
           gguf ? parameterOfGguf(tensor.name) : parameterOfHuggingFace(tensor.name);
       if (name.empty())
         report_.notes.push_back("source tensor '" + tensor.name + "' feeds no parameter");
-      else if (!(name == "text/output_head" && checkpoint_.config.tieWordEmbeddings))
+      else if (!(name == "text/output_head" && decoder().tieWordEmbeddings))
         wanted[name] = &tensor;
     }
     const auto embedding = wanted.find("text/token_embedding");
-    if (checkpoint_.config.tieWordEmbeddings && embedding != wanted.end())
+    if (decoder().tieWordEmbeddings && embedding != wanted.end())
       wanted["text/output_head"] = embedding->second;
     for (const auto &[name, binding] : directory().bindings)
       if (!wanted.count(name))
@@ -299,9 +307,9 @@ private:
       return name.size() > tail.size() &&
              name.compare(name.size() - tail.size(), tail.size(), tail) == 0;
     };
-    if (checkpoint_.kind == "gguf" && checkpoint_.config.architecture == "LlamaForCausalLM" &&
+    if (checkpoint_.kind == "gguf" && decoder().architecture == "LlamaForCausalLM" &&
         (ends("/attention/query") || ends("/attention/key")))
-      task.pairedHeadDim = uint64_t(checkpoint_.config.headDim);
+      task.pairedHeadDim = uint64_t(decoder().headDim);
     uint64_t row = 0;
     std::set<uint32_t> objects;
     for (const RangePart &part : binding.parts) {

@@ -1,0 +1,32 @@
+// The config of a source's text model, whichever family it belongs to, and the few questions about
+// it that do not depend on the family.
+#ifndef NINFER_CONVERT_MODELCONFIG_H
+#define NINFER_CONVERT_MODELCONFIG_H
+
+#include "models/ModelSpec.h"
+#include "support/Json.h"
+
+#include <string>
+#include <variant>
+
+namespace ninfer {
+
+using ModelConfig = std::variant<DecoderConfig, HybridConfig>;
+
+const std::string &architectureOf(const ModelConfig &config);
+int64_t vocabSizeOf(const ModelConfig &config);
+int64_t numLayersOf(const ModelConfig &config);
+bool isTied(const ModelConfig &config);
+
+/// The closed config as components.text.config stores it.
+Json configToJson(const ModelConfig &config);
+
+/// Parameters of component text and, with `mtp`, of component mtp behind them; inventory order.
+std::vector<ParameterSpec> inventoryOf(const ModelConfig &config, bool mtp);
+
+/// Spellings of config.json's architectures that the converter reads, for messages.
+std::string listSourceArchitectures();
+
+} // namespace ninfer
+
+#endif // NINFER_CONVERT_MODELCONFIG_H
