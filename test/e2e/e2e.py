@@ -6,6 +6,8 @@ Criteria, on max |difference| / rms(exact logits) at each stored position:
   f32   4e-5: float32 sums of at most 256 terms through 3 layers; 256 * 2^-24 = 1.5e-5 per dot product at worst.
   a16   the error of the same model with every operator rounded to BF16 (stored beside the logits): the profile
         promises activations at least as fine as 16-bit floats.
+The hybrid-transformers cases take checkpoints and exact logits from test/vectors/hybrid (Hugging Face transformers in float64):
+  1e-5: float32 activations and cache, weights word for word; the library's own float32 run is 3e-6 to 3e-5 away from them.
 """
 import argparse
 import array
@@ -28,7 +30,9 @@ sys.path.insert(0, os.path.join(ROOT, "examples", "demo"))
 import corpus  # noqa: E402
 
 CHECKPOINT = os.path.join(ROOT, "examples", "demo", "checkpoint")
+HYBRID = os.path.join(ROOT, "test", "vectors", "hybrid")
 F32_CRITERION = 4e-5
+HYBRID_CRITERION = 1e-5
 
 
 class Failure(Exception):
@@ -105,6 +109,30 @@ def logits_case(case, recipe):
                     d = distance(row, want)
                     check(d <= bound, f"{recipe} kv {kv} {target} {how} position {p}: {d:.3g} > {bound:.3g}")
                     print(f"{recipe} kv {kv} {target} {how} position {p}: {d:.3g} <= {bound:.3g}")
+
+
+def hybrid_transformers(case, kind):
+    """A checkpoint as transformers saves it, converted word for word, against the logits of transformers."""
+    vectors = json.load(open(os.path.join(HYBRID, kind, "logits.json")))
+    tokens, positions = vectors["tokens"], vectors["positions"]
+    exact = array.array("d", base64.b64decode(vectors["logits_f64"]))
+    vocab = len(exact) // len(positions)
+    model = f"{case.tmp}/{kind}.ninfer"
+    report = json.loads(case.run(case.tool("ninfer-convert"), os.path.join(HYBRID, kind), "-o", model, "--recipe", "bf16",
+                                 "--no-tokenizer", "--report", "json").stdout)
+    check(report["provenance"]["converted"] == 0, f"{kind}: values changed: {report['provenance']}")
+    targets = case.targets()
+    plan = case.build(model, "--kv-dtype", "f32", "--prefill-chunk", 16, *[x for t in targets for x in ("--target", t)])
+    for target in targets:
+        each, worst = case.logits(plan, target, tokens, "--each", "--one-by-one"), {"decode": 0, "prefill": 0}
+        check(len(each) == vocab * len(tokens), f"{target}: {len(each)} logits")
+        for i, p in enumerate(positions):
+            want = exact[i * vocab:(i + 1) * vocab]
+            for how, row in (("decode", each[p * vocab:(p + 1) * vocab]), ("prefill", case.logits(plan, target, tokens[:p + 1]))):
+                worst[how] = max(worst[how], distance(row, want))
+        print(f"{kind} {target}: decode {worst['decode']:.3g}, prefill {worst['prefill']:.3g}, criterion {HYBRID_CRITERION}; "
+              f"float32 of the library {vectors['library_f32_error']:.3g}")
+        check(max(worst.values()) <= HYBRID_CRITERION, f"{kind} {target}: {worst} > {HYBRID_CRITERION}")
 
 
 def prefill_equals_decode(case):
@@ -277,6 +305,8 @@ def full_disk(case):
 
 
 CASES = {f"logits-{r}": (lambda c, r=r: logits_case(c, r)) for r in ("bf16", "w8", "q6", "q5", "q4", "mixed")}
+CASES |= {f"hybrid-transformers-{k}": (lambda c, k=k: hybrid_transformers(c, k))
+          for k in ("dense-tied", "dense-vision-mtp", "moe", "moe-mtp")}
 CASES |= {f.__name__.replace("_", "-"): f for f in (
     prefill_equals_decode, greedy_equal, accuracy, identical_rebuild, memory_and_kernels, bad_plans, bad_input,
     kill_while_writing, full_disk)}
