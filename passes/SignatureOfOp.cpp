@@ -130,6 +130,22 @@ private:
           rows(d.getValue(), d.getResult());
           return success();
         })
+        .Case([&](MoeRouteOp m) {
+          s_.op = OpKind::MoeRoute;
+          s_.experts = widthOf(m.getLogits());
+          s_.topK = m.getTopK();
+          rows(m.getLogits(), m.getResult());
+          return success();
+        })
+        .Case<MoeUpOp, MoeDownOp>([&](auto m) {
+          s_.op = isa<MoeUpOp>(m.getOperation()) ? OpKind::MoeUp : OpKind::MoeDown;
+          s_.weights = {weightOf(m.getBank().getType())};
+          s_.policy = m.getPolicy();
+          s_.experts = m.getExperts();
+          s_.topK = m.getTopK();
+          rows(m.getRoutes(), m.getResult());
+          return success();
+        })
         .Case([&](GatedHeadNormOp n) {
           s_.op = OpKind::GatedHeadNorm;
           s_.normFormats = {n.getWeight().getType().getFormat()};

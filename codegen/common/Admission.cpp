@@ -123,6 +123,8 @@ void checkShapes(Checks &checks, const KernelFamily &family, const KernelSignatu
   checks.limit("key dim", family.keyDim, s.keyDim);
   checks.limit("rotary dim", family.rotaryDim, s.rotaryDim);
   checks.limit("taps", family.taps, s.taps);
+  checks.limit("experts", family.experts, s.experts);
+  checks.limit("top k", family.topK, s.topK);
   checks.limit("capacity", family.capacity, s.capacity);
   if (s.heads > 0 && s.kvHeads > 0 && s.heads % s.kvHeads != 0)
     checks.fail("heads",

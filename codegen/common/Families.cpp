@@ -34,7 +34,10 @@ constexpr Limit kOutputs{1, 1 << 24};
 constexpr Limit kHeads{1, 1024};
 constexpr Limit kHeadDim{1, 1024};
 constexpr Limit kRotatedDim{2, 1024, 2}; ///< rope turns pairs
+constexpr Limit kTurnedHead{2, 1024};    ///< holds at least one pair
 constexpr Limit kTaps{2, 8};
+constexpr Limit kExperts{1, 4096};
+constexpr Limit kTopK{1, 64};
 
 int onlyChoice(const KernelSignature &) { return 0; }
 int priorityF32(const KernelSignature &) { return 10; }
@@ -90,6 +93,18 @@ KernelFamily cpuLinear(std::string_view name, KernelProfile profile,
   return f;
 }
 
+/// The first (up) or second (down) linear map of chosen experts.
+KernelFamily cpuExperts(std::string_view name, OpKind op, KernelProfile profile,
+                        int (*priority)(const KernelSignature &)) {
+  KernelFamily f = cpu(name, op);
+  f.profile = profile;
+  f.formats = profile == KernelProfile::F32 ? kRealFormats : kIntegerCodes;
+  f.needsPolicy =
+      profile == KernelProfile::A8 ? ActivationPolicy::AllowA8 : ActivationPolicy::A16Only;
+  f.priority = priority;
+  return f;
+}
+
 /// Limits that follow from the operator alone, equal for both executors.
 KernelFamily withShapes(KernelFamily f) {
   switch (f.op) {
@@ -108,7 +123,7 @@ KernelFamily withShapes(KernelFamily f) {
     break;
   case OpKind::Rope:
     f.heads = kHeads;
-    f.headDim = kHeadDim;
+    f.headDim = kTurnedHead;
     f.rotaryDim = kRotatedDim;
     f.capacity = kCapacity;
     break;
@@ -128,7 +143,7 @@ KernelFamily withShapes(KernelFamily f) {
   case OpKind::RopeAppend:
     f.heads = kHeads;
     f.kvHeads = kHeads;
-    f.headDim = kHeadDim;
+    f.headDim = kTurnedHead;
     f.rotaryDim = kRotatedDim;
     f.capacity = kCapacity;
     f.codecs = kAllCodecs;
@@ -144,6 +159,18 @@ KernelFamily withShapes(KernelFamily f) {
     f.headDim = kHeadDim;
     f.keyDim = kHeadDim;
     f.normFormats = {Format::FP32};
+    break;
+  case OpKind::MoeRoute:
+    f.experts = kExperts;
+    f.topK = kTopK;
+    break;
+  case OpKind::MoeUp:
+  case OpKind::MoeDown:
+    f.segments = {1, 1};
+    f.n = kOutputs;
+    f.k = kWidth;
+    f.experts = kExperts;
+    f.topK = kTopK;
     break;
   case OpKind::GatedHeadNorm:
     f.heads = kHeads;
@@ -166,6 +193,16 @@ std::vector<KernelFamily> makeFamilies() {
   all.push_back(cpuLinear("linear_a16", KernelProfile::A16, priorityA16));
   all.push_back(cpuLinear("linear_f32", KernelProfile::F32, priorityF32));
 
+  const std::tuple<std::string_view, OpKind, KernelProfile, int (*)(const KernelSignature &)>
+      experts[] = {{"moe_up_a8", OpKind::MoeUp, KernelProfile::A8, priorityA8},
+                   {"moe_up_a16", OpKind::MoeUp, KernelProfile::A16, priorityA16},
+                   {"moe_up_f32", OpKind::MoeUp, KernelProfile::F32, priorityF32},
+                   {"moe_down_a8", OpKind::MoeDown, KernelProfile::A8, priorityA8},
+                   {"moe_down_a16", OpKind::MoeDown, KernelProfile::A16, priorityA16},
+                   {"moe_down_f32", OpKind::MoeDown, KernelProfile::F32, priorityF32}};
+  for (auto [name, op, profile, priority] : experts)
+    all.push_back(withShapes(cpuExperts(name, op, profile, priority)));
+
   KernelFamily embedding = withShapes(cpu("embedding", OpKind::Embedding));
   embedding.formats = kRealFormats;
   all.push_back(embedding);
@@ -185,7 +222,8 @@ std::vector<KernelFamily> makeFamilies() {
                                                          {"sigmoid_gate", OpKind::SigmoidGate},
                                                          {"causal_conv", OpKind::CausalConv},
                                                          {"gated_delta", OpKind::GatedDelta},
-                                                         {"gated_head_norm", OpKind::GatedHeadNorm}};
+                                                         {"gated_head_norm", OpKind::GatedHeadNorm},
+                                                         {"moe_route", OpKind::MoeRoute}};
   for (auto [name, op] : singles)
     all.push_back(withShapes(cpu(name, op)));
 
@@ -202,10 +240,14 @@ std::vector<KernelFamily> makeFamilies() {
                                                           {"ref.sigmoid_gate", OpKind::SigmoidGate},
                                                           {"ref.causal_conv", OpKind::CausalConv},
                                                           {"ref.gated_delta", OpKind::GatedDelta},
-                                                          {"ref.gated_head_norm", OpKind::GatedHeadNorm}};
+                                                          {"ref.gated_head_norm", OpKind::GatedHeadNorm},
+                                                          {"ref.moe_route", OpKind::MoeRoute},
+                                                          {"ref.moe_up", OpKind::MoeUp},
+                                                          {"ref.moe_down", OpKind::MoeDown}};
   for (auto [name, op] : builtins) {
     KernelFamily f = withShapes(reference(name, op));
-    if (op == OpKind::Linear || op == OpKind::Embedding) {
+    if (op == OpKind::Linear || op == OpKind::Embedding || op == OpKind::MoeUp ||
+        op == OpKind::MoeDown) {
       f.segments = {1, 1};
       f.formats = kAllFormats;
     }
@@ -241,8 +283,17 @@ uint64_t scratchBound(const KernelSignature &signature, const KernelFamily &fami
     return static_cast<uint64_t>(std::clamp<int64_t>(signature.capacity, 1, int64_t{1} << 40)) * 4;
   if (signature.op == OpKind::GatedDelta) // normalised query and key of one row
     return static_cast<uint64_t>(std::clamp<int64_t>(signature.keyDim, 1, int64_t{1} << 20)) * 8 + 128;
-  if (signature.op != OpKind::Linear || signature.weights.empty())
+  const bool experts = signature.op == OpKind::MoeUp || signature.op == OpKind::MoeDown;
+  if ((signature.op != OpKind::Linear && !experts) || signature.weights.empty())
     return 0;
+  if (experts) { // one packed row, the products of one slot
+    const uint64_t n = static_cast<uint64_t>(
+        std::clamp<int64_t>(signature.weights.front().n / std::max<int64_t>(1, signature.experts), 1,
+                            1 << 24));
+    const uint64_t k =
+        static_cast<uint64_t>(std::clamp<int64_t>(signature.weights.front().k, 1, 1 << 24));
+    return (k + 127) / 128 * 128 * 4 * 4 + n * 4 * 2 + 1024;
+  }
   std::set<bool> groupSizes; // W8 quantises activations per 32 inputs, the others per 64
   for (const WeightSignature &weight : signature.weights)
     groupSizes.insert(weight.format == Format::W8G32_F16S);

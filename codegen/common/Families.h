@@ -66,6 +66,8 @@ struct KernelFamily {
   Limit keyDim;
   Limit rotaryDim;
   Limit taps;
+  Limit experts;
+  Limit topK;
   Limit capacity;
 
   /// CPU features, all needed.

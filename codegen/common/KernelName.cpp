@@ -75,6 +75,12 @@ std::string kernelName(const KernelSignature &s, const KernelFamily &family) {
   case OpKind::GatedDelta:
     return name + field("v", s.heads) + "x" + std::to_string(s.headDim) + field("k", s.kvHeads) +
            "x" + std::to_string(s.keyDim) + rows;
+  case OpKind::MoeRoute:
+    return name + field("e", s.experts) + field("top", s.topK) + rows;
+  case OpKind::MoeUp:
+  case OpKind::MoeDown:
+    name += weightFields(s) + field("e", s.experts) + field("top", s.topK) + rows;
+    return family.executor == "cpu" ? name + "_" + std::string(profileName(family.profile)) : name;
   case OpKind::HeadNorm:
   case OpKind::GatedHeadNorm:
   case OpKind::Rope:

@@ -34,6 +34,12 @@ std::string_view opKindName(OpKind op) {
     return "gated_delta";
   case OpKind::GatedHeadNorm:
     return "gated_head_norm";
+  case OpKind::MoeRoute:
+    return "moe_route";
+  case OpKind::MoeUp:
+    return "moe_up";
+  case OpKind::MoeDown:
+    return "moe_down";
   }
   return "unknown";
 }
@@ -171,6 +177,14 @@ std::string head(const KernelSignature &s) {
     return op + " of " + number(s.heads) + " heads of " + number(s.headDim);
   case OpKind::Rope:
     return op + " of " + number(s.heads) + " heads of " + number(s.headDim) + rotaryText(s);
+  case OpKind::MoeRoute:
+    return op + " to " + number(s.topK) + " of " + number(s.experts) + " experts";
+  case OpKind::MoeUp:
+  case OpKind::MoeDown:
+    if (s.weights.empty())
+      return op;
+    return segmentFormats(s.weights) + " " + op + " " + segmentShapes(s.weights) + " of " +
+           number(s.topK) + " of " + number(s.experts) + " experts";
   case OpKind::CausalConv:
     return op + " of " + number(s.width) + " channels, " + number(s.taps) + " taps";
   case OpKind::GatedDelta:

@@ -31,8 +31,11 @@ enum class OpKind : uint8_t {
   CausalConv,
   GatedDelta,
   GatedHeadNorm,
+  MoeRoute,
+  MoeUp,
+  MoeDown,
 };
-inline constexpr int kNumOpKinds = 15;
+inline constexpr int kNumOpKinds = 18;
 
 enum class KernelPhase : uint8_t { Decode, Prefill };
 
@@ -79,11 +82,12 @@ struct KernelSignature {
   OpKind op = OpKind::Linear;
   bool fused = false; ///< a fused group; executors of single operators refuse it
 
-  /// Embedding: the table; Linear: one per segment, in operand order; otherwise empty.
+  /// Embedding: the table; Linear: one per segment, in operand order; MoeUp, MoeDown: the bank;
+  /// otherwise empty.
   std::vector<WeightSignature> weights;
   KernelPrologue prologue = KernelPrologue::None;
   KernelEpilogue epilogue = KernelEpilogue::Store;
-  /// Linear: the strictest policy of the segments.
+  /// Linear: the strictest policy of the segments; MoeUp, MoeDown: that of the bank.
   ActivationPolicy policy = ActivationPolicy::A16Only;
   /// Formats of the small weights the kernel reads element by element: norms (RmsNorm, HeadNorm,
   /// GatedHeadNorm, norm prologue, RopeAppend), taps (CausalConv), a_log and dt_bias (GatedDelta).
@@ -102,6 +106,8 @@ struct KernelSignature {
   int64_t keyDim = 0;  ///< GatedDelta
   int64_t rotaryDim = 0; ///< leading elements of a head that turn (Rope, RopeAppend)
   int64_t taps = 0;      ///< CausalConv
+  int64_t experts = 0;   ///< MoeRoute, MoeUp, MoeDown
+  int64_t topK = 0;      ///< experts of one row
   std::vector<int64_t> segmentWidths; ///< CausalConv: channels of query, key, value
   int64_t capacity = 0; ///< positions a KV cache or rope table holds
   std::optional<StateCodec> codec;

@@ -53,6 +53,14 @@ Tiling tilingFor(const KernelSignature &signature, std::string_view executor) {
     return {segmentFirstTiles(signature.segmentWidths, kConvTileChannels).back(), 0,
             kConvTileChannels};
   }
+  if (signature.op == OpKind::MoeUp || signature.op == OpKind::MoeDown) {
+    if (executor != "cpu")
+      return {1, 0, 0};
+    int64_t units = signature.weights.front().n / std::max<int64_t>(1, signature.experts);
+    if (signature.op == OpKind::MoeUp)
+      units /= 2;
+    return {(units + kExpertTileUnits - 1) / kExpertTileUnits, 0, kExpertTileUnits};
+  }
   if (signature.op == OpKind::GatedDelta) {
     if (executor != "cpu")
       return {1, 0, 0};

@@ -34,6 +34,8 @@ struct Tiling {
 ///   of value).
 /// cpu, causal_conv: tiles of kConvTileChannels channels; cpu, gated_delta: tiles of kDeltaTileRows
 ///   rows of the state of one value head, head by head. Each tile takes all activation rows in turn.
+/// cpu, moe_up, moe_down: tiles of kExpertTileUnits outputs of an expert (up: pairs of gate and up
+///   row); each tile takes all rows and slots.
 /// cpu, others: one tile per row.
 /// reference: one tile per row for every op, one tile for last_row.
 Tiling tilingFor(const KernelSignature &signature, std::string_view executor);
@@ -48,6 +50,9 @@ int64_t linearGranule(const std::vector<int64_t> &n, int64_t maxRows);
 inline constexpr int64_t kConvTileChannels = 128;
 /// State rows of one gated_delta tile.
 inline constexpr int64_t kDeltaTileRows = 16;
+
+/// Outputs of one tile of moe_up and moe_down.
+inline constexpr int64_t kExpertTileUnits = 16;
 
 /// First tile of every segment, plus the total as last entry.
 std::vector<int64_t> segmentFirstTiles(const std::vector<int64_t> &n, int64_t granule);

@@ -116,6 +116,10 @@ Value KernelBuilder::addFloat(Value a, Value b) {
   return arith::AddFOp::create(builder_, loc_, a, b);
 }
 
+Value KernelBuilder::toInteger(Value value) {
+  return arith::FPToSIOp::create(builder_, loc_, builder_.getI64Type(), value);
+}
+
 Value KernelBuilder::nullPointer() {
   return LLVM::ZeroOp::create(builder_, loc_, LLVM::LLVMPointerType::get(builder_.getContext()));
 }

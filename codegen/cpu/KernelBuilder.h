@@ -54,6 +54,8 @@ public:
   void store(mlir::Value value, mlir::Value pointer);
 
   mlir::Value addFloat(mlir::Value a, mlir::Value b);
+  /// An exact float32 integer as an index.
+  mlir::Value toInteger(mlir::Value value);
 
   /// for (i = begin; i < end; i += step) body(i).
   void loop(mlir::Value begin, mlir::Value end, int64_t step,

@@ -45,6 +45,31 @@ std::optional<llvm::StringRef> microFormatName(Format format) {
   return std::nullopt;
 }
 
+MicroPack microPackOf(Format format, llvm::StringRef profile) {
+  const bool g32 = format == Format::W8G32_F16S;
+  if (profile == "a16")
+    return g32 ? MicroPack::A16G32 : MicroPack::A16G64;
+  if (profile == "a8")
+    return g32 ? MicroPack::A8G32 : MicroPack::A8G64;
+  return MicroPack::F32;
+}
+
+llvm::StringRef microPackFunction(MicroPack pack) {
+  switch (pack) {
+  case MicroPack::F32:
+    return "ni_pack_f32";
+  case MicroPack::A16G64:
+    return "ni_pack_a16g64";
+  case MicroPack::A16G32:
+    return "ni_pack_a16g32";
+  case MicroPack::A8G64:
+    return "ni_pack_a8g64";
+  case MicroPack::A8G32:
+    return "ni_pack_a8g32";
+  }
+  return "";
+}
+
 llvm::StringRef microCodecName(KvCacheType cache) {
   Type word = cache.getElementType();
   return word.isF32() ? "f32" : word.isInteger(8) ? "int8" : "bf16";
@@ -201,9 +226,14 @@ FailureOr<LoweredKernel> lowerKernel(KernelOp kernel) {
     return failure();
   llvm::StringRef family = kernel.getFamily(), profile = kernel.getProfile();
   LogicalResult lowered = failure();
-  if (family.consume_front("linear_")) {
-    lowered =
-        family == profile ? lowerLinear(l, profile) : l.refuse("the family is for another profile");
+  using LowerProfile = LogicalResult (*)(KernelLowering &, llvm::StringRef);
+  constexpr std::pair<llvm::StringLiteral, LowerProfile> byProfile[] = {
+      {"linear_", lowerLinear}, {"moe_up_", lowerMoeUp}, {"moe_down_", lowerMoeDown}};
+  const auto *profiled =
+      llvm::find_if(byProfile, [&](const auto &f) { return family.consume_front(f.first); });
+  if (profiled != std::end(byProfile)) {
+    lowered = family == profile ? profiled->second(l, profile)
+                                : l.refuse("the family is for another profile");
   } else {
     using Lower = LogicalResult (*)(KernelLowering &);
     constexpr std::pair<llvm::StringLiteral, Lower> families[] = {{"embedding", lowerEmbedding},
@@ -219,7 +249,8 @@ FailureOr<LoweredKernel> lowerKernel(KernelOp kernel) {
                                                                   {"sigmoid_gate", lowerSigmoidGate},
                                                                   {"gated_head_norm", lowerGatedHeadNorm},
                                                                   {"causal_conv", lowerCausalConv},
-                                                                  {"gated_delta", lowerGatedDelta}};
+                                                                  {"gated_delta", lowerGatedDelta},
+                                                                  {"moe_route", lowerMoeRoute}};
     const auto *entry = llvm::find_if(families, [&](const auto &f) { return f.first == family; });
     if (entry == std::end(families))
       lowered = l.refuse("unknown family");

@@ -7,6 +7,7 @@
 #define NINFER_CODEGEN_CPU_KERNELLOWERING_H
 
 #include "codegen/cpu/KernelBuilder.h"
+#include "codegen/cpu/kernels/MicroKernels.h"
 #include "dialects/ninfer/NinferDialect.h"
 
 #include <optional>
@@ -79,6 +80,10 @@ private:
   static int64_t pointerCount(mlir::Type type);
 };
 
+/// How a profile packs the activations for a weight format, and the micro-kernel that does it.
+MicroPack microPackOf(Format format, llvm::StringRef profile);
+llvm::StringRef microPackFunction(MicroPack pack);
+
 /// "q4", "bf16", ...: format in the names of micro-kernels; nothing for a format without one.
 std::optional<llvm::StringRef> microFormatName(Format format);
 /// Codec of a cache in the names of micro-kernels, and the places inside one plane of it.
@@ -110,6 +115,9 @@ mlir::LogicalResult lowerSigmoidGate(KernelLowering &l);
 mlir::LogicalResult lowerGatedHeadNorm(KernelLowering &l);
 mlir::LogicalResult lowerCausalConv(KernelLowering &l);
 mlir::LogicalResult lowerGatedDelta(KernelLowering &l);
+mlir::LogicalResult lowerMoeRoute(KernelLowering &l);
+mlir::LogicalResult lowerMoeUp(KernelLowering &l, llvm::StringRef profile);
+mlir::LogicalResult lowerMoeDown(KernelLowering &l, llvm::StringRef profile);
 
 } // namespace ninfer::cpu
 

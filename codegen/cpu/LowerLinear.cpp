@@ -63,29 +63,8 @@ private:
   llvm::SmallMapVector<int, Value, 2> packed; ///< MicroPack -> buffer
 };
 
-llvm::StringRef packFunction(MicroPack pack) {
-  switch (pack) {
-  case MicroPack::F32:
-    return "ni_pack_f32";
-  case MicroPack::A16G64:
-    return "ni_pack_a16g64";
-  case MicroPack::A16G32:
-    return "ni_pack_a16g32";
-  case MicroPack::A8G64:
-    return "ni_pack_a8g64";
-  case MicroPack::A8G32:
-    return "ni_pack_a8g32";
-  }
-  return "";
-}
-
 MicroPack LinearLowering::packOf(LinearOp linear) const {
-  bool g32 = llvm::cast<WeightType>(linear.getWeight().getType()).getFormat() == Format::W8G32_F16S;
-  if (profile == "a16")
-    return g32 ? MicroPack::A16G32 : MicroPack::A16G64;
-  if (profile == "a8")
-    return g32 ? MicroPack::A8G32 : MicroPack::A8G64;
-  return MicroPack::F32;
+  return microPackOf(llvm::cast<WeightType>(linear.getWeight().getType()).getFormat(), profile);
 }
 
 LogicalResult LinearLowering::matchInput(Value x) {
@@ -237,7 +216,7 @@ void LinearLowering::emitRowBlock(Value firstRow, Value rows) {
     x = normalised;
   }
   for (auto [pack, buffer] : packed)
-    b.call(packFunction(static_cast<MicroPack>(pack)), {x, rows, b.constant(k), buffer});
+    b.call(microPackFunction(static_cast<MicroPack>(pack)), {x, rows, b.constant(k), buffer});
 
   for (auto [index, segment] : llvm::enumerate(segments)) {
     Value firstTile = b.constant(firstTiles[index]);

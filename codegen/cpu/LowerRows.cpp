@@ -148,7 +148,16 @@ LogicalResult lowerSigmoidGate(KernelLowering &l) {
   auto op = l.single<SigmoidGateOp>();
   if (!op)
     return l.refuse("the kernel is not one sigmoid_gate");
-  return lowerElementwise(l, "ni_sigmoid_mul", op.getX(), op.getGate());
+  if (KernelLowering::widthOf(op.getGate()) == KernelLowering::widthOf(op.getX()))
+    return lowerElementwise(l, "ni_sigmoid_mul", op.getX(), op.getGate());
+  KernelBuilder &b = l.b;
+  int64_t width = KernelLowering::widthOf(op.getX());
+  Value x = l.pointer(op.getX()), gate = l.pointer(op.getGate()), out = l.resultPointer(0);
+  return l.forEachRow(op.getX(), [&](Value row) {
+    Value at = b.mul(row, width);
+    b.call("ni_sigmoid_scale",
+           {b.floatAt(x, at), b.floatAt(gate, row), b.constant(width), b.floatAt(out, at)});
+  });
 }
 
 LogicalResult lowerAdd(KernelLowering &l) {

@@ -133,7 +133,21 @@ bool describe(Operation *op, AttributeList &list) {
         return true;
       })
       .Case([&](SwigluOp o) { return list.integer("k", widthOf(o.getResult())), true; })
-      .Case([&](SigmoidGateOp o) { return list.integer("k", widthOf(o.getResult())), true; })
+      .Case([&](SigmoidGateOp o) {
+        list.integer("k", widthOf(o.getResult()));
+        if (widthOf(o.getGate()) != widthOf(o.getX()))
+          list.integer("row_gate", 1);
+        return true;
+      })
+      .Case([&](MoeRouteOp o) {
+        return list.integer("experts", widthOf(o.getLogits())).integer("top_k", o.getTopK()), true;
+      })
+      .Case<MoeUpOp, MoeDownOp>([&](auto o) {
+        list.weight(o.getBank().getType())
+            .integer("experts", o.getExperts())
+            .integer("top_k", o.getTopK());
+        return true;
+      })
       .Case([&](AddOp o) { return list.integer("k", widthOf(o.getResult())), true; })
       .Case([&](LastRowOp o) { return list.integer("k", widthOf(o.getResult())), true; })
       .Default([](Operation *) { return false; });

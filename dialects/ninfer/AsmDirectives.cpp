@@ -19,7 +19,8 @@ ParseResult parseCompactDict(OpAsmParser &parser, NamedAttrList &attributes) {
     bool wrong = false;
     if (name == "eps" || name == "scale")
       wrong = !isa<FloatAttr>(value) || !number.getType().isF64();
-    else if (name == "heads" || name == "kv_heads" || name == "key_heads")
+    else if (name == "heads" || name == "kv_heads" || name == "key_heads" || name == "experts" ||
+             name == "top_k")
       wrong = !isa<IntegerAttr>(value) || !number.getType().isSignlessInteger(64);
     else if (name == "unit_offset")
       wrong = !isa<BoolAttr>(value);
@@ -32,9 +33,12 @@ ParseResult parseCompactDict(OpAsmParser &parser, NamedAttrList &attributes) {
 
 void printCompactDict(OpAsmPrinter &printer, Operation *, DictionaryAttr attributes) {
   SmallVector<NamedAttribute> shown;
-  for (NamedAttribute attribute : attributes)
+  for (NamedAttribute attribute : attributes) {
+    if (attribute.getName() == "policy") // formats that have one print it in front
+      continue;
     if (attribute.getName() != "unit_offset" || cast<BoolAttr>(attribute.getValue()).getValue())
       shown.push_back(attribute);
+  }
   if (shown.empty())
     return;
   printer << "{";

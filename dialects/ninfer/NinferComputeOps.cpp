@@ -187,8 +187,68 @@ LogicalResult GatedHeadNormOp::verify() {
 }
 
 //===----------------------------------------------------------------------===//
+// Expert family
+//===----------------------------------------------------------------------===//
+
+LogicalResult MoeRouteOp::verify() {
+  if (getTopK() > widthOf(getLogits())) // moe_route_c1
+    return emitOpError() << "expected top_k of at most " << widthOf(getLogits())
+                         << " (the experts), got " << getTopK();
+  if (failed(expectDim(*this, "result width", 2 * getTopK(), widthOf(getResult()), // moe_route_c2
+                       "a number and a weight per slot")))
+    return failure();
+  return expectDim(*this, "result rows", rowsOf(getLogits()), rowsOf(getResult()), // moe_route_c3
+                   "the rows of the logits");
+}
+
+/// What both banks have in common; `perExpert` rows of the bank belong to one expert.
+template <typename Op>
+static LogicalResult verifyExperts(Op op, Value x, int64_t k, int64_t perExpert,
+                                   StringRef perExpertText) {
+  WeightType bank = op.getBank().getType();
+  if (bank.getN() % op.getExperts() != 0 || bank.getN() / op.getExperts() != perExpert)
+    return op.emitOpError() << "expected bank rows " << op.getExperts() * perExpert << " (experts times "
+                            << perExpertText << "), got " << bank.getN(); // moe_up_c1 moe_down_c1
+  if (failed(expectDim(op, "routes width", 2 * op.getTopK(), widthOf(op.getRoutes()),
+                       "a number and a weight per slot")) || // moe_up_c2 moe_down_c2
+      failed(expectDim(op, "bank K", k, bank.getK(), "what an expert reads"))) // moe_up_c3 moe_down_c3
+    return failure();
+  if (rowsOf(x) != rowsOf(op.getRoutes()) || rowsOf(x) != rowsOf(op.getResult()))
+    return op.emitOpError() << "expected operands and result of equal rows, got " // moe_up_c4 moe_down_c4
+                            << dimText(rowsOf(x)) << ", " << dimText(rowsOf(op.getRoutes()))
+                            << " and " << dimText(rowsOf(op.getResult()));
+  return expectArithmetic(op, bank); // moe_up_c5 moe_down_c5
+}
+
+LogicalResult MoeUpOp::verify() {
+  const int64_t width = widthOf(getResult());
+  if (width % getTopK() != 0) // moe_up_c6
+    return emitOpError() << "expected the result width to be a multiple of top_k " << getTopK()
+                         << ", got " << width;
+  return verifyExperts(*this, getX(), widthOf(getX()), 2 * (width / getTopK()),
+                       "gate and up rows of a slot");
+}
+
+LogicalResult MoeDownOp::verify() {
+  const int64_t width = widthOf(getProducts());
+  if (width % getTopK() != 0) // moe_down_c6
+    return emitOpError() << "expected the products width to be a multiple of top_k " << getTopK()
+                         << ", got " << width;
+  return verifyExperts(*this, getProducts(), width / getTopK(), widthOf(getResult()),
+                       "the result width");
+}
+
+//===----------------------------------------------------------------------===//
 // Row family
 //===----------------------------------------------------------------------===//
+
+LogicalResult SigmoidGateOp::verify() {
+  if (widthOf(getGate()) != 1 && widthOf(getGate()) != widthOf(getX())) // sigmoid_gate_c2
+    return emitOpError() << "expected gate width " << widthOf(getX()) << " (that of x) or 1, got "
+                         << widthOf(getGate());
+  return expectDim(*this, "gate rows", rowsOf(getX()), rowsOf(getGate()), // sigmoid_gate_c3
+                   "the rows of x");
+}
 
 LogicalResult LastRowOp::verify() {
   auto x = cast<RankedTensorType>(getX().getType());

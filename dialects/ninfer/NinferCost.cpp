@@ -45,6 +45,15 @@ static int64_t bytesReadFrom(OpOperand &use, int64_t rows) {
     return rowsOf(rope.getX(), rows) * rope.getTable().getType().getPairs() * 2 * 4;
   if (auto append = dyn_cast<KvAppendOp>(use.getOwner()); append && use.get() == append.getCache())
     return 0;
+  // Chosen experts only; a call of many rows reads each expert at most once.
+  auto ofExperts = [&](auto op) {
+    const int64_t chosen = std::min(op.getExperts(), rowsOf(op.getResult(), rows) * op.getTopK());
+    return op.getBank().getType().getEncodedBytes() / op.getExperts() * chosen;
+  };
+  if (auto up = dyn_cast<MoeUpOp>(use.getOwner()); up && use.get() == up.getBank())
+    return ofExperts(up);
+  if (auto down = dyn_cast<MoeDownOp>(use.getOwner()); down && use.get() == down.getBank())
+    return ofExperts(down);
   if (auto last = dyn_cast<LastRowOp>(use.getOwner()))
     return bytesOf(last.getResult(), rows);
   return bytesOf(use.get(), rows);
@@ -112,6 +121,14 @@ int64_t GatedDeltaOp::flops(int64_t rows) {
 }
 // The norm, silu, their product.
 int64_t GatedHeadNormOp::flops(int64_t rows) { return 8 * elements(getX(), rows); }
+// A comparison per expert and slot.
+int64_t MoeRouteOp::flops(int64_t rows) { return elements(getLogits(), rows) * getTopK(); }
+int64_t MoeUpOp::flops(int64_t rows) {
+  return elements(getResult(), rows) * (4 * getBank().getType().getK() + 4);
+}
+int64_t MoeDownOp::flops(int64_t rows) {
+  return elements(getResult(), rows) * getTopK() * (2 * getBank().getType().getK() + 2);
+}
 int64_t LinearOp::flops(int64_t rows) {
   return 2 * elements(getResult(), rows) * getWeight().getType().getK();
 }

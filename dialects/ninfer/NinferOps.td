@@ -8,6 +8,7 @@ include "dialects/ninfer/NinferLinearOps.td"
 include "dialects/ninfer/NinferNormOps.td"
 include "dialects/ninfer/NinferAttentionOps.td"
 include "dialects/ninfer/NinferDeltaOps.td"
+include "dialects/ninfer/NinferMoeOps.td"
 include "dialects/ninfer/NinferRowOps.td"
 include "dialects/ninfer/NinferKernelOps.td"
 

@@ -24,18 +24,19 @@ def Ninfer_SwigluOp : Ninfer_ComputeOp<"swiglu", [
 }
 
 def Ninfer_SigmoidGateOp : Ninfer_ComputeOp<"sigmoid_gate", [
-    Pure, AllTypesMatch<["x", "gate", "result"]>]> { // sigmoid_gate_c1
-  let summary = "x * sigmoid(gate), element by element";
+    Pure, AllTypesMatch<["x", "result"]>]> { // sigmoid_gate_c1
+  let summary = "x * sigmoid(gate), element by element or row by row";
   let description = [{
-    `sigmoid(g) = 1 / (1 + exp(-g))`.
+    `sigmoid(g) = 1 / (1 + exp(-g))`. A gate of width 1 gates the whole row.
 
     ```mlir
-    %y = ninfer.sigmoid_gate %x, %gate : tensor<?x2048xf32>
+    %y = ninfer.sigmoid_gate %x, %gate : tensor<?x2048xf32>, tensor<?x2048xf32>
     ```
   }];
   let arguments = (ins Ninfer_Activation:$x, Ninfer_Activation:$gate);
   let results = (outs Ninfer_Activation:$result);
-  let assemblyFormat = "$x `,` $gate attr-dict `:` type($result)";
+  let assemblyFormat = "$x `,` $gate attr-dict `:` type($x) `,` type($gate)";
+  let hasVerifier = 1;
 }
 
 def Ninfer_AddOp : Ninfer_ComputeOp<"add", [

@@ -20,6 +20,9 @@ OwningOpRef<ModuleOp> GraphEmitter::build() {
   if (failed(checkOptions()))
     return nullptr;
   setModuleAttributes();
+  parameters = spec.parameters;
+  if (failed(prepareParameters(parameters)))
+    return nullptr;
   builder.setInsertionPointToEnd(module->getBody());
   emitObjects();
   if (failed(emitParameters()) || failed(emitStates()))
@@ -58,7 +61,7 @@ void GraphEmitter::setModuleAttributes() {
 
 void GraphEmitter::emitObjects() {
   std::set<uint32_t> used;
-  for (const ParameterSpec &parameter : spec.parameters)
+  for (const ParameterSpec &parameter : parameters)
     for (const RangePart &part : parameter.binding.parts)
       used.insert(part.object);
   for (uint32_t index : used) {
@@ -73,7 +76,7 @@ void GraphEmitter::emitObjects() {
 }
 
 LogicalResult GraphEmitter::emitParameters() {
-  for (const ParameterSpec &parameter : spec.parameters) {
+  for (const ParameterSpec &parameter : parameters) {
     const ObjectEntry &first = directory.objects[parameter.binding.parts.front().object];
     SmallVector<Attribute> parts;
     for (const RangePart &part : parameter.binding.parts) {
@@ -153,10 +156,13 @@ Value GraphEmitter::emitFeedForward(const std::string &layer, Value x) {
   const std::string prefix = layer + "/mlp";
   setLabel(prefix);
   Value input = norm(x, layer + "/post_attention_norm");
+  return AddOp::create(builder, loc, emitSwiglu(prefix, input), x);
+}
+
+Value GraphEmitter::emitSwiglu(const std::string &prefix, Value input) {
   Value gate = linear(input, prefix + "/gate");
   Value up = linear(input, prefix + "/up");
-  Value product = SwigluOp::create(builder, loc, gate, up);
-  return AddOp::create(builder, loc, linear(product, prefix + "/down"), x);
+  return linear(SwigluOp::create(builder, loc, gate, up), prefix + "/down");
 }
 
 Value GraphEmitter::norm(Value x, const std::string &name) {

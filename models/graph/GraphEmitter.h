@@ -31,6 +31,10 @@ protected:
   virtual double normEps() const = 0;
   /// Norm weights are stored as their difference from one.
   virtual bool unitOffset() const = 0;
+  /// Replaces what the graph stores otherwise than the inventory lists it.
+  virtual mlir::LogicalResult prepareParameters(std::vector<ParameterSpec> &) {
+    return mlir::success();
+  }
 
   mlir::Value norm(mlir::Value x, const std::string &name);
   mlir::Value headNorm(mlir::Value x, const std::string &name, int64_t heads);
@@ -44,6 +48,8 @@ protected:
   RopeTableType tableType(int64_t pairs);
   /// x + down(silu(gate) * up) with gate and up from the normed x; parameters of `layer`.
   mlir::Value emitFeedForward(const std::string &layer, mlir::Value x);
+  /// down(silu(gate) * up) of a normed input; the parameters are `prefix`/gate, up, down.
+  mlir::Value emitSwiglu(const std::string &prefix, mlir::Value input);
 
   static std::string layerPath(int64_t layer) { return "text/layers/" + std::to_string(layer); }
   mlir::RankedTensorType activation(int64_t width, int64_t rows = mlir::ShapedType::kDynamic);
@@ -55,6 +61,8 @@ protected:
   const Directory &directory;
   const GraphOptions &options;
   mlir::Location loc;
+  std::map<std::string, WeightType> types;            ///< of the emitted parameters
+  std::map<std::string, ActivationPolicy> policies; ///< of the same
   mlir::Value position; ///< of row 0, an argument of the function
 
 private:
@@ -66,8 +74,7 @@ private:
   mlir::IntegerAttr integer(uint64_t value);
 
   mlir::OwningOpRef<mlir::ModuleOp> module;
-  std::map<std::string, WeightType> types;
-  std::map<std::string, ActivationPolicy> policies;
+  std::vector<ParameterSpec> parameters; ///< as emitted
   std::map<std::string, mlir::Type> states;
 };
 

@@ -26,10 +26,53 @@ private:
   static std::string tailName(int64_t layer) { return layerPath(layer) + "/gdn/tail"; }
   static std::string deltaName(int64_t layer) { return layerPath(layer) + "/gdn/state"; }
 
+  static std::string upBank(const std::string &layer) { return layer + "/moe/experts/gate_up"; }
+  static std::string downBank(const std::string &layer) { return layer + "/moe/experts/down"; }
+
+  /// One parameter per bank instead of three per expert: gate and up rows of expert 0, of expert 1, ...
+  /// lie side by side in one object, and so do the down rows.
+  LogicalResult prepareParameters(std::vector<ParameterSpec> &parameters) override {
+    if (!config.moe)
+      return success();
+    std::map<std::string, ParameterSpec> banks;
+    std::vector<ParameterSpec> kept;
+    for (ParameterSpec &p : parameters) {
+      const size_t at = p.name.find("/moe/experts/");
+      if (at == std::string::npos) {
+        kept.push_back(std::move(p));
+        continue;
+      }
+      const std::string layer = p.name.substr(0, at);
+      const bool down = StringRef(p.name).ends_with("/down");
+      const std::string name = down ? downBank(layer) : upBank(layer);
+      auto [slot, fresh] = banks.try_emplace(name, p);
+      ParameterSpec &bank = slot->second;
+      if (fresh) {
+        bank.name = name;
+        bank.input.clear();
+        kept.push_back(bank); // its place; replaced below
+        continue;
+      }
+      if (p.binding.parts.size() != 1 || bank.binding.parts.size() != 1 ||
+          p.binding.parts[0].object != bank.binding.parts[0].object ||
+          p.binding.parts[0].begin != bank.binding.parts[0].end)
+        return emitError(label(p.name))
+               << "parameter '" << p.name
+               << "' does not follow its predecessor in one object; the gate and up rows of all "
+                  "experts of a layer must lie side by side in expert order, and so must the down rows";
+      bank.binding.parts[0].end = p.binding.parts[0].end;
+      bank.binding.whole = false;
+      bank.shape[0] += p.shape[0];
+      bank.policy = std::min(bank.policy, p.policy);
+    }
+    for (ParameterSpec &p : kept)
+      if (auto bank = banks.find(p.name); bank != banks.end())
+        p = bank->second;
+    parameters = std::move(kept);
+    return success();
+  }
+
   LogicalResult emitStates() override {
-    if (config.moe)
-      return emitError(label("text"))
-             << config.architecture << ": sparse mixture-of-experts layers have no operators yet";
     KvCacheType cache;
     if (config.attention) {
       cache = cacheType(config.attention->numKvHeads, config.attention->headDim);
@@ -61,7 +104,7 @@ private:
   Value emitLayers(Value x) override {
     for (int64_t layer = 0; layer < config.numLayers; ++layer) {
       x = isFull(layer) ? emitAttention(layerPath(layer), kvName(layer), x) : emitDelta(layer, x);
-      x = emitFeedForward(layerPath(layer), x);
+      x = config.moe ? emitExperts(layerPath(layer), x) : emitFeedForward(layerPath(layer), x);
     }
     return x;
   }
@@ -110,6 +153,28 @@ private:
     Value gated = GatedHeadNormOp::create(builder, loc, out, parameter(prefix + "/norm"), z,
                                           d.numValueHeads, config.rmsNormEps);
     return AddOp::create(builder, loc, linear(gated, prefix + "/output"), x);
+  }
+
+  /// x + experts(input) + sigmoid(score) * shared(input), all from the normed x.
+  Value emitExperts(const std::string &layer, Value x) {
+    const HybridMoe &m = *config.moe;
+    const std::string prefix = layer + "/moe";
+    setLabel(prefix);
+    Value input = norm(x, layer + "/post_attention_norm");
+    Value logits = linear(input, prefix + "/router");
+    Value score = linear(input, prefix + "/shared_score");
+    const int64_t rows = cast<RankedTensorType>(x.getType()).getDimSize(0);
+    Value routes = MoeRouteOp::create(builder, loc, activation(2 * m.expertsPerToken, rows), logits,
+                                      m.expertsPerToken);
+    Value products = MoeUpOp::create(
+        builder, loc, activation(m.expertsPerToken * m.intermediateSize, rows), input, routes,
+        parameter(upBank(layer)), m.numExperts, m.expertsPerToken, policies.at(upBank(layer)));
+    Value routed = MoeDownOp::create(builder, loc, activation(config.hiddenSize, rows), products,
+                                     routes, parameter(downBank(layer)), m.numExperts,
+                                     m.expertsPerToken, policies.at(downBank(layer)));
+    Value shared = SigmoidGateOp::create(builder, loc, emitSwiglu(prefix + "/shared", input), score);
+    Value sum = AddOp::create(builder, loc, routed, shared);
+    return AddOp::create(builder, loc, sum, x);
   }
 
   const HybridConfig &config;

@@ -16,22 +16,23 @@ double softplus(double x) { return x > 20 ? x : std::log1p(std::exp(x)); }
 /// x * sigmoid(gate).
 class SigmoidGate final : public Builtin {
 public:
-  explicit SigmoidGate(AttributeReader &a) : k_(a.extent("k")) {}
+  explicit SigmoidGate(AttributeReader &a) : k_(a.extent("k")), gateWidth_(a.flag("row_gate") ? 1 : k_) {}
   int64_t units(int64_t rows) const override { return rows; }
   std::vector<ArgNeed> args(int64_t rows) const override {
     const uint64_t bytes = bytesOf({rows, k_, 4});
-    return {{"x", bytes}, {"gate", bytes}, {"out", bytes, true}};
+    return {{"x", bytes}, {"gate", bytesOf({rows, gateWidth_, 4})}, {"out", bytes, true}};
   }
   void run(const Call &call, int64_t begin, int64_t end) const override {
     const auto *x = static_cast<const float *>(call.args[0]);
     const auto *gate = static_cast<const float *>(call.args[1]);
     auto *y = static_cast<float *>(call.args[2]);
     for (int64_t i = begin * k_; i < end * k_; ++i)
-      y[i] = float(double(x[i]) * sigmoid(gate[i]));
+      y[i] = float(double(x[i]) * sigmoid(gate[gateWidth_ == 1 ? i / k_ : i]));
   }
 
 private:
   int64_t k_;
+  int64_t gateWidth_; ///< 1: one gate for a row
 };
 
 /// out_t[c] = silu(sum_j w[j][c] * u_{t - (taps - 1) + j}[c]), u = query, key, value side by side. The state holds the

@@ -26,6 +26,10 @@ std::unique_ptr<Builtin> makeRope(AttributeReader &);
 std::unique_ptr<Builtin> makeKvAppend(AttributeReader &);
 std::unique_ptr<Builtin> makeAttention(AttributeReader &);
 std::unique_ptr<Builtin> makeRopeTable(AttributeReader &);
+// Experts.cpp
+std::unique_ptr<Builtin> makeMoeRoute(AttributeReader &);
+std::unique_ptr<Builtin> makeMoeUp(AttributeReader &);
+std::unique_ptr<Builtin> makeMoeDown(AttributeReader &);
 // Hybrid.cpp
 std::unique_ptr<Builtin> makeSigmoidGate(AttributeReader &);
 std::unique_ptr<Builtin> makeCausalConv(AttributeReader &);

@@ -4,6 +4,7 @@
 #include "codegen/cpu/kernels/Attention.h"
 #include "codegen/cpu/kernels/Elementwise.h"
 #include "codegen/cpu/kernels/FloatLinear.h"
+#include "codegen/cpu/kernels/Experts.h"
 #include "codegen/cpu/kernels/Hybrid.h"
 #include "codegen/cpu/kernels/IntLinear.h"
 
@@ -124,6 +125,13 @@ NI_EXPORT ni_gated_head_norm(const float *x, const uint16_t *w, const float *gat
     micro::gatedHeadNorm(x + h * dim, w, gate + h * dim, eps, dim, y + h * dim);
 }
 
+NI_EXPORT ni_sigmoid_scale(const float *x, const float *gate, int64_t n, float *out) {
+  micro::sigmoidScale(x, gate, n, out);
+}
+NI_EXPORT ni_scale_add(const float *x, float factor, int64_t n, float *out) { micro::scaleAdd(x, factor, n, out); }
+NI_EXPORT ni_moe_route(const float *logits, int64_t experts, int64_t top_k, float *out) {
+  micro::moeRoute(logits, experts, top_k, out);
+}
 NI_EXPORT ni_sigmoid_mul(const float *x, const float *gate, int64_t n, float *out) {
   micro::sigmoidMul(x, gate, n, out);
 }

@@ -195,6 +195,13 @@ void ni_gated_head_norm(const float *x, const uint16_t *w, const float *gate, fl
 
 /// out = x / (1 + exp(-gate)). out == x or out == gate allowed.
 void ni_sigmoid_mul(const float *x, const float *gate, int64_t n, float *out);
+/// out = x / (1 + exp(-*gate)): one gate for n elements. out == x allowed.
+void ni_sigmoid_scale(const float *x, const float *gate, int64_t n, float *out);
+/// out += factor * x.
+void ni_scale_add(const float *x, float factor, int64_t n, float *out);
+/// Routes of one row: out[0, top_k) = numbers of the top_k largest logits in falling order, equal ones by rising number,
+/// as float32; out[top_k, 2 top_k) = softmax of these logits. 1 <= top_k <= experts.
+void ni_moe_route(const float *logits, int64_t experts, int64_t top_k, float *out);
 /// out = gate / (1 + exp(-gate)) * up. out == gate or out == up allowed.
 void ni_silu_mul(const float *gate, const float *up, int64_t n, float *out);
 /// out = a + b. out == a or out == b allowed.

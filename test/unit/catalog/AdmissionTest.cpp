@@ -176,7 +176,12 @@ TEST(Admission, RulesBetweenTwoFields) {
   EXPECT_EQ(reason(s), "layout: expected a layout registered for Q4G64_F16S, got contiguous-le-v1");
   s = request(OpKind::RopeAppend);
   s.headDim = 63;
-  EXPECT_EQ(reason(s), "head dim: expected a multiple of 2, got 63");
+  EXPECT_EQ(reason(s), "rotary dim: expected at most the head dim 63, got 64");
+  s.rotaryDim = 61;
+  EXPECT_EQ(reason(s), "rotary dim: expected a multiple of 2, got 61");
+  s = request(OpKind::GatedDelta);
+  s.heads = 50;
+  EXPECT_EQ(reason(s), "heads: expected a multiple of the 16 key heads, got 50");
   s = request(OpKind::RmsNorm);
   s.normFormats = {Format::FP32};
   EXPECT_EQ(reason(s), "norm format: expected BF16, got FP32");

@@ -46,7 +46,24 @@ const Field kFields[] = {
          s.heads = std::max<int64_t>(v, 0);
      }},
     {"head dim", [](const KernelFamily &f) -> const Limit & { return f.headDim; },
-     [](KernelSignature &s, int64_t v) { s.headDim = v; }},
+     [](KernelSignature &s, int64_t v) {
+       s.headDim = v;
+       if (s.rotaryDim) // no more than the head has
+         s.rotaryDim = std::max<int64_t>(2, std::min(s.rotaryDim, v / 2 * 2));
+     }},
+    {"rotary dim", [](const KernelFamily &f) -> const Limit & { return f.rotaryDim; },
+     [](KernelSignature &s, int64_t v) {
+       s.rotaryDim = v;
+       s.headDim = 1024;
+     }},
+    {"key dim", [](const KernelFamily &f) -> const Limit & { return f.keyDim; },
+     [](KernelSignature &s, int64_t v) { s.keyDim = v; }},
+    {"taps", [](const KernelFamily &f) -> const Limit & { return f.taps; },
+     [](KernelSignature &s, int64_t v) { s.taps = v; }},
+    {"experts", [](const KernelFamily &f) -> const Limit & { return f.experts; },
+     [](KernelSignature &s, int64_t v) { s.experts = v; }},
+    {"top k", [](const KernelFamily &f) -> const Limit & { return f.topK; },
+     [](KernelSignature &s, int64_t v) { s.topK = v; }},
     {"capacity", [](const KernelFamily &f) -> const Limit & { return f.capacity; },
      [](KernelSignature &s, int64_t v) { s.capacity = v; }},
 };
@@ -67,6 +84,11 @@ bool uses(const KernelSignature &s, std::string_view field) {
                                                          {"heads", s.heads},
                                                          {"kv heads", s.kvHeads},
                                                          {"head dim", s.headDim},
+                                                         {"rotary dim", s.rotaryDim},
+                                                         {"key dim", s.keyDim},
+                                                         {"taps", s.taps},
+                                                         {"experts", s.experts},
+                                                         {"top k", s.topK},
                                                          {"capacity", s.capacity}};
   for (auto [name, value] : values)
     if (name == field)

@@ -46,6 +46,20 @@ inline KernelSignature request(OpKind op) {
     s.heads = 48;
     s.headDim = 128;
     break;
+  case OpKind::MoeRoute:
+    s.experts = 256;
+    s.topK = 8;
+    break;
+  case OpKind::MoeUp:
+    s.weights = {{Format::Q4G64_F16S, Layout::RowSplitK128V1, 262144, 2048}};
+    s.experts = 256;
+    s.topK = 8;
+    break;
+  case OpKind::MoeDown:
+    s.weights = {{Format::Q5G64_F16S, Layout::RowSplitK128V1, 524288, 512}};
+    s.experts = 256;
+    s.topK = 8;
+    break;
   case OpKind::CausalConv:
     s.normFormats = {Format::BF16};
     s.width = 10240;

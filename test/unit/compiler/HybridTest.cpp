@@ -236,6 +236,46 @@ TEST_F(HybridTest, Int8CacheStaysWithinItsCriterion) {
   }
 }
 
+// Sparse experts: every target agrees with the built-ins within the criterion of 16-bit activations, for
+// any number of threads, and prefill equals single steps.
+TEST_F(HybridTest, ExpertsOfEveryTargetAgree) {
+  const ChildResult made =
+      run({NINFER_MAKE_QWEN_ARTIFACT, file("moe.ninfer").string(), "--preset", "tiny-moe", "--no-mtp",
+           "--random", "3"});
+  ASSERT_EQ(made.exitCode, 0) << made.err;
+  BuildOptions wanted = options(file("moe.ninfer"), targets());
+  wanted.output = file("moe.bin");
+  wanted.maxContext = 64;
+  wanted.prefillChunk = 8;
+  wanted.kvDtype = "f32";
+  auto report = build(wanted);
+  ASSERT_TRUE(report.ok()) << report.error().render();
+  std::vector<int32_t> ids;
+  for (int32_t i = 0; i < 21; ++i)
+    ids.push_back(i * 37 % 48);
+  std::vector<std::vector<float>> reference;
+  for (const std::string &target : targets()) {
+    auto engine = Engine::open({.plan = file("moe.bin"), .target = target});
+    ASSERT_TRUE(engine.ok()) << engine.error().render();
+    const bool first = reference.empty();
+    for (unsigned threads : {1u, 2u, 3u}) {
+      const auto stepped = context(*engine, threads), whole = context(*engine, threads);
+      for (size_t i = 0; i < ids.size(); ++i) {
+        ASSERT_TRUE(stepped->submit(std::span(&ids[i], 1)).ok());
+        if (reference.size() <= i)
+          reference.push_back(logits(*stepped));
+        EXPECT_LT(distance(logits(*stepped), std::span<const float>(reference[i])).relative(),
+                  first ? 1e-9 : 3e-3)
+            << target << ", " << threads << " threads, position " << i;
+      }
+      ASSERT_TRUE(whole->submit(ids).ok());
+      EXPECT_LT(distance(logits(*whole), std::span<const float>(reference.back())).relative(),
+                first ? 2e-6 : 3e-3)
+          << target << ", " << threads << " threads";
+    }
+  }
+}
+
 // A recurrent state is not indexed by position: the sequence can be cut at its start only.
 TEST_F(HybridTest, RecurrentStatesAreCutAtTheStartOnly) {
   const Oracle oracle = readOracle();

@@ -1,8 +1,24 @@
 // RUN: ninfer-opt %s --split-input-file --verify-diagnostics
 
 func.func @sigmoid_gate_c1(%a: tensor<?x128xf32>, %b: tensor<1x128xf32>) {
-  // expected-error@+1 {{'ninfer.sigmoid_gate' op failed to verify that all of {x, gate, result} have same type}}
-  %0 = "ninfer.sigmoid_gate"(%a, %b) : (tensor<?x128xf32>, tensor<1x128xf32>) -> tensor<?x128xf32>
+  // expected-error@+1 {{'ninfer.sigmoid_gate' op failed to verify that all of {x, result} have same type}}
+  %0 = "ninfer.sigmoid_gate"(%a, %b) : (tensor<?x128xf32>, tensor<1x128xf32>) -> tensor<1x128xf32>
+  return
+}
+
+// -----
+
+func.func @sigmoid_gate_c2(%a: tensor<?x128xf32>, %b: tensor<?x2xf32>) {
+  // expected-error@+1 {{'ninfer.sigmoid_gate' op expected gate width 128 (that of x) or 1, got 2}}
+  %0 = ninfer.sigmoid_gate %a, %b : tensor<?x128xf32>, tensor<?x2xf32>
+  return
+}
+
+// -----
+
+func.func @sigmoid_gate_c3(%a: tensor<?x128xf32>, %b: tensor<1x1xf32>) {
+  // expected-error@+1 {{'ninfer.sigmoid_gate' op expected gate rows ? (the rows of x), got 1}}
+  %0 = ninfer.sigmoid_gate %a, %b : tensor<?x128xf32>, tensor<1x1xf32>
   return
 }
 

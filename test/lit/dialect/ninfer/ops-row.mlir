@@ -4,8 +4,8 @@
 func.func @rows(%a: tensor<?x128xf32>, %b: tensor<?x128xf32>) -> tensor<1x128xf32> {
   // CHECK: ninfer.swiglu %{{.*}}, %{{.*}} : tensor<?x128xf32>
   %0 = ninfer.swiglu %a, %b : tensor<?x128xf32>
-  // CHECK: ninfer.sigmoid_gate %{{.*}}, %{{.*}} : tensor<?x128xf32>
-  %g = ninfer.sigmoid_gate %0, %a : tensor<?x128xf32>
+  // CHECK: ninfer.sigmoid_gate %{{.*}}, %{{.*}} : tensor<?x128xf32>, tensor<?x128xf32>
+  %g = ninfer.sigmoid_gate %0, %a : tensor<?x128xf32>, tensor<?x128xf32>
   // CHECK: ninfer.add %{{.*}}, %{{.*}} : tensor<?x128xf32>
   %1 = ninfer.add %g, %b : tensor<?x128xf32>
   // CHECK: ninfer.last_row %{{.*}} : tensor<?x128xf32> -> tensor<1x128xf32>

@@ -1,0 +1,50 @@
+// Sparse mixture of experts: choice of the experts of a row, and the small sums around their linear maps.
+#ifndef NINFER_CODEGEN_CPU_KERNELS_EXPERTS_H
+#define NINFER_CODEGEN_CPU_KERNELS_EXPERTS_H
+
+#include "codegen/cpu/kernels/Hybrid.h"
+
+namespace ninfer::micro {
+
+/// Slot by slot the largest logit behind the one chosen before, in the order (value falling, number rising).
+NI_INLINE void moeRoute(const float *logits, int64_t experts, int64_t slots, float *out) {
+  float last = 0.0f, top = 0.0f;
+  int64_t lastAt = -1;
+  for (int64_t s = 0; s < slots; ++s) {
+    int64_t best = -1;
+    for (int64_t e = 0; e < experts; ++e) {
+      const bool left = lastAt < 0 || logits[e] < last || (logits[e] == last && e > lastAt);
+      if (left && (best < 0 || logits[e] > logits[best]))
+        best = e;
+    }
+    last = logits[best];
+    lastAt = best;
+    top = s == 0 ? last : top;
+    out[s] = static_cast<float>(best);
+    out[slots + s] = last - top;
+  }
+  float total = 0.0f;
+  for (int64_t s = 0; s < slots; s += kLanes) {
+    const int64_t count = minOf(kLanes, slots - s);
+    storeSome(out + slots + s, count, exp(loadSome(out + slots + s, count)));
+    for (int64_t i = 0; i < count; ++i)
+      total += out[slots + s + i];
+  }
+  for (int64_t s = 0; s < slots; ++s)
+    out[slots + s] /= total;
+}
+
+NI_INLINE void sigmoidScale(const float *x, const float *gate, int64_t n, float *out) {
+  const F factor = sigmoid(setF(*gate));
+  for (int64_t i = 0; i < n; i += kLanes)
+    storeSome(out + i, n - i, mul(loadSome(x + i, n - i), factor));
+}
+
+NI_INLINE void scaleAdd(const float *x, float factor, int64_t n, float *out) {
+  for (int64_t i = 0; i < n; i += kLanes)
+    storeSome(out + i, n - i, fma(loadSome(x + i, n - i), setF(factor), loadSome(out + i, n - i)));
+}
+
+} // namespace ninfer::micro
+
+#endif // NINFER_CODEGEN_CPU_KERNELS_EXPERTS_H

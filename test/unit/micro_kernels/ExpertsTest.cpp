@@ -1,0 +1,72 @@
+// Choice of experts and the small sums of mixture-of-experts layers, against loops in double precision.
+#include "test/unit/micro_kernels/Support.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace ninfer::test {
+namespace {
+
+TEST(ExpertsTest, RoutesTakeTheLargestAndBreakTiesByNumber) {
+  NINFER_NEEDS_LEVEL();
+  Random random{21};
+  for (const int64_t experts : {1, 2, 7, 16, 33, 256, 512})
+    for (const int64_t slots : {1, 2, 3, 8, 10, 17, 64}) {
+      if (slots > experts)
+        continue;
+      for (const bool ties : {false, true}) {
+        std::vector<float> logits(static_cast<size_t>(experts));
+        for (float &v : logits)
+          v = ties ? float(int(random.value() * 2)) : random.value() * 30;
+        Guarded in = guardedFloats(logits);
+        std::vector<float> out = untouched(size_t(2 * slots + 1));
+        ni_moe_route(in.as<float>(), experts, slots, out.data());
+
+        std::vector<size_t> order(logits.size());
+        std::iota(order.begin(), order.end(), size_t(0));
+        std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+          return logits[a] != logits[b] ? logits[a] > logits[b] : a < b;
+        });
+        double total = 0;
+        for (size_t s = 0; s < size_t(slots); ++s)
+          total += std::exp(double(logits[order[s]]) - double(logits[order[0]]));
+        for (size_t s = 0; s < size_t(slots); ++s) {
+          ASSERT_EQ(out[s], float(order[s])) << experts << ' ' << slots << ' ' << s;
+          const double weight = std::exp(double(logits[order[s]]) - double(logits[order[0]])) / total;
+          // The rounding of the difference enters the exponent: relative error |difference| * 2^-24.
+          const double below = double(logits[order[0]]) - double(logits[order[s]]);
+          ASSERT_NEAR(out[size_t(slots) + s], weight, weight * (20 + below) * kUnit + 1e-37);
+        }
+        ASSERT_TRUE(isUntouched(out.back()));
+      }
+    }
+}
+
+TEST(ExpertsTest, SigmoidScaleAndScaleAdd) {
+  NINFER_NEEDS_LEVEL();
+  Random random{22};
+  for (const int64_t n : {1, 7, 8, 15, 16, 17, 100, 1025})
+    for (const float gate : {0.0f, 1.5f, -3.0f, 80.0f, -80.0f}) {
+      std::vector<float> values(static_cast<size_t>(n));
+      for (float &v : values)
+        v = random.value();
+      Guarded x = guardedFloats(values);
+      std::vector<float> out = untouched(size_t(n + 1));
+      ni_sigmoid_scale(x.as<float>(), &gate, n, out.data());
+      for (size_t i = 0; i < size_t(n); ++i) {
+        const double exact = values[i] / (1 + std::exp(-double(gate)));
+        ASSERT_NEAR(out[i], exact, std::abs(exact) * 10 * kUnit);
+      }
+      ASSERT_TRUE(isUntouched(out.back()));
+      std::vector<float> sum = out;
+      ni_scale_add(x.as<float>(), gate, n, sum.data());
+      for (size_t i = 0; i < size_t(n); ++i) {
+        const double exact = double(out[i]) + double(gate) * values[i];
+        ASSERT_NEAR(sum[i], exact, (std::abs(out[i]) + std::abs(gate * values[i])) * 2 * kUnit);
+      }
+      ASSERT_TRUE(isUntouched(sum.back()));
+    }
+}
+
+} // namespace
+} // namespace ninfer::test
