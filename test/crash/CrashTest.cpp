@@ -5,8 +5,11 @@
 //   NINFER_CRASH_STRIDE=n   visits every n-th point (1: all; by default every 7th kill and every
 //   23rd
 //                           failure, which takes less than a minute on a quiet machine)
+//   NINFER_CRASH_ONLY=text   scenarios whose name contains the text (for the first two tests)
+//   NINFER_CRASH_TOOLS=path  other builds of the tools
 #include "test/crash/Scenario.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -74,7 +77,7 @@ void checkAfterKill(const Bench &bench, const Scenario &scenario, const std::str
     }
   const Ended next = bench.plain(scenario.next);
   ASSERT_EQ(next.code, 0) << at << ", next run: " << bench.message();
-  ASSERT_EQ(snapshotOf(bench.folder()), scenario.after)
+  ASSERT_TRUE(snapshotOf(bench.folder()) == scenario.after) // not EQ: that prints the bytes
       << at << ": after the next run the folder holds " << describe(snapshotOf(bench.folder()))
       << ", expected " << describe(scenario.after);
 }
@@ -84,6 +87,11 @@ protected:
   static void SetUpTestSuite() {
     bench_ = new Bench;
     scenarios_ = new std::vector<Scenario>(bench_->scenarios(missing_));
+    if (const char *only = std::getenv("NINFER_CRASH_ONLY")) {
+      std::printf("crash: only scenarios with '%s' in their name\n", only);
+      std::erase_if(*scenarios_,
+                    [&](const Scenario &s) { return s.name.find(only) == s.name.npos; });
+    }
     reason_ = whyNoTracing();
     for (const std::string &name : missing_)
       std::printf("crash: %s is not built here, its writes are not tested\n", name.c_str());
@@ -145,6 +153,7 @@ TEST_F(Crash, KilledAtEverySystemCall) {
     std::printf("crash: %-40s %4zu of %4zu points (write path from %zu), %zu after publishing, "
                 "%zu left a temporary for the next run\n",
                 scenario.name.c_str(), points, window.stops, window.first, published, leftOver);
+    std::fflush(stdout);
     EXPECT_GT(published, 0u) << scenario.name << ": no kill came after the publication";
     EXPECT_LT(published, points) << scenario.name;
     total += points;
@@ -203,6 +212,9 @@ TEST_F(Crash, FailedAtEverySystemCallOfTheWritePath) {
       const SystemCall &planned = window.calls[stop];
       if (!planned.entry || !mayFail(planned))
         continue;
+      const auto nth = size_t(std::count_if(
+          window.calls.begin(), window.calls.begin() + int64_t(stop) + 1,
+          [&](const SystemCall &c) { return c.entry && c.number == planned.number; }));
       std::vector<Decision> faults;
       for (int code : {ENOSPC, EIO, EACCES, EINTR})
         faults.push_back({Act::Fail, code});
@@ -215,8 +227,11 @@ TEST_F(Crash, FailedAtEverySystemCallOfTheWritePath) {
         bench_->prepare(scenario);
         SystemCall hit;
         bool done = false;
-        const Ended ended = bench_->run(scenario, [&](const SystemCall &call, size_t i) {
-          if (i != stop || !call.entry)
+        // Addresses differ from run to run, and with them the number of memory calls: the call is
+        // found again as the n-th of its kind.
+        size_t seen = 0;
+        const Ended ended = bench_->run(scenario, [&](const SystemCall &call, size_t) {
+          if (!call.entry || call.number != planned.number || ++seen != nth)
             return Decision{};
           hit = call;
           done = true;
@@ -245,7 +260,7 @@ TEST_F(Crash, FailedAtEverySystemCallOfTheWritePath) {
         // The next run works, whatever this one left.
         const Ended next = bench_->plain(scenario.next);
         ASSERT_EQ(next.code, 0) << at << ", next run: " << bench_->message();
-        ASSERT_EQ(snapshotOf(bench_->folder()), scenario.after)
+        ASSERT_TRUE(snapshotOf(bench_->folder()) == scenario.after)
             << at << ": " << describe(snapshotOf(bench_->folder()));
       }
     }
@@ -301,7 +316,7 @@ TEST_F(Crash, TwoWritersAtOnceLeaveOneCompleteFile) {
       other = &scenario;
   }
   ASSERT_TRUE(one && other);
-  size_t first = 0, second = 0;
+  size_t first = 0, second = 0, strays = 0;
   constexpr size_t kRounds = 40;
   for (size_t round = 0; round < kRounds; ++round) {
     bench_->prepare(*one);
@@ -333,13 +348,16 @@ TEST_F(Crash, TwoWritersAtOnceLeaveOneCompleteFile) {
     ASSERT_TRUE(isFirst != isSecond) << describe(snapshotOf(bench_->folder()));
     first += isFirst;
     second += isSecond;
-    // Nothing of the loser stays: neither a temporary nor a part that nothing refers to.
-    const Snapshot now = snapshotOf(bench_->folder());
-    ASSERT_EQ(now, isFirst ? one->after : other->after)
-        << "round " << round << ": " << describe(now);
+    // A writer of one file does not know the parts that another published meanwhile: they may stay
+    // until the next run, which leaves nothing else.
+    strays += snapshotOf(bench_->folder()) != (isFirst ? one->after : other->after);
+    ASSERT_EQ(bench_->plain(one->next).code, 0) << round << ": " << bench_->message();
+    ASSERT_TRUE(snapshotOf(bench_->folder()) == one->after)
+        << "round " << round << ": " << describe(snapshotOf(bench_->folder()));
   }
-  std::printf("crash: two writers, %zu rounds: %zu ended with the one file, %zu with the other\n",
-              kRounds, first, second);
+  std::printf("crash: two writers, %zu rounds: %zu ended with the one file, %zu with the other, "
+              "%zu with parts for the next run to remove\n",
+              kRounds, first, second, strays);
 }
 
 } // namespace

@@ -122,6 +122,11 @@ std::vector<Scenario> Bench::scenarios(std::vector<std::string> &missing) {
     out.push_back(make("convert, parts, replace" + how, "m.ninfer", convert + w8 + parts + force,
                        convert + bf16 + parts, convert + w8 + parts + force, named));
   }
+  const std::vector<std::string> upgrade = {
+      tool("ninfer-convert"), "upgrade",
+      std::string(NINFER_SOURCE_DIR) + "/test/conformance/fixtures/v3_single.ninfer", target};
+  out.push_back(make("upgrade, replace", "m.ninfer", upgrade + force, convert + bf16 + parts,
+                     upgrade + force, false));
   // Outside the folder that is compared: an artifact as input of the other tools.
   const fs::path input = root_ / "input.ninfer";
   const std::vector<std::string> makeInput = {
@@ -149,10 +154,11 @@ std::vector<Scenario> Bench::scenarios(std::vector<std::string> &missing) {
   }
   if (fs::exists(tool("ninfer-build"))) {
     const std::string plan = (folder_ / "plan.bin").string();
-    const std::vector<std::string> build = {tool("ninfer-build"), input.string(), "-o", plan};
+    const std::vector<std::string> build = {tool("ninfer-build"), input.string(), "-o", plan,
+                                            "--target",           "reference",    "-t", "1"};
     out.push_back(make("plan, fresh", "plan.bin", build, {}, build, false));
     out.push_back(make("plan, replace", "plan.bin", build,
-                       build + std::vector<std::string>{"--max-seq", "64"}, build, false));
+                       build + std::vector<std::string>{"--prefill-chunk", "32"}, build, false));
   } else {
     missing.push_back("ninfer-build");
   }

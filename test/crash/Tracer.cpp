@@ -106,14 +106,22 @@ void apply(Task &task, const Decision &decision) {
 
 bool SystemCall::names(const std::string &part) const {
   for (int i = 0; i < 2; ++i) {
-    char text[512] = {};
-    iovec local{text, sizeof text - 1};
-    // Up to the end of the page: the next one may not be mapped.
-    const uint64_t address = arguments[i];
-    const size_t left = 4096 - address % 4096;
-    iovec remote{reinterpret_cast<void *>(address), std::min(left, sizeof text - 1)};
-    if (::process_vm_readv(task, &local, 1, &remote, 1, 0) > 0 &&
-        std::string(text).find(part) != std::string::npos)
+    // Page by page: the one behind the text may not be mapped.
+    std::string text;
+    for (uint64_t at = arguments[i]; text.size() < 512;) {
+      char bytes[512];
+      iovec local{bytes, sizeof bytes};
+      iovec remote{reinterpret_cast<void *>(at), std::min<size_t>(4096 - at % 4096, sizeof bytes)};
+      const ssize_t count = ::process_vm_readv(task, &local, 1, &remote, 1, 0);
+      if (count <= 0)
+        break;
+      const auto length = ::strnlen(bytes, size_t(count));
+      text.append(bytes, length);
+      at += uint64_t(count);
+      if (length < size_t(count))
+        break;
+    }
+    if (text.find(part) != std::string::npos)
       return true;
   }
   return false;
