@@ -14,6 +14,9 @@ namespace fs = std::filesystem;
 namespace {
 
 Result<Checkpoint> openGguf(const fs::path &path, const CheckpointOptions &options) {
+  if (options.vision)
+    return makeError(ErrorKind::Unsupported, "NB0315",
+                     path.string() + ": a GGUF model has no vision tower to convert");
   NINFER_ASSIGN_OR_RETURN(SourceFile file, SourceFile::open(path));
   NINFER_ASSIGN_OR_RETURN(GgufFile gguf, readGguf(file));
   Checkpoint out;

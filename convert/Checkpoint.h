@@ -14,10 +14,24 @@
 
 namespace ninfer {
 
-/// A resource for components.text.resources, kept whole (tokenizers are at most some tens of MB).
+/// A resource of a component, kept whole (tokenizers are at most some tens of MB).
 struct SourceResource {
   std::string role; ///< "tokenizer.json", ...
   std::string bytes;
+  std::string component = "text";
+};
+
+/// Dimensions of a vision tower, as components.vision.config stores them.
+struct VisionConfig {
+  bool moe = false; ///< beside a sparse text model
+  int64_t depth = 0;
+  int64_t hiddenSize = 0;
+  int64_t intermediateSize = 0;
+  int64_t numHeads = 0;
+  int64_t patchSize = 0;
+  int64_t temporalPatchSize = 0;
+  int64_t spatialMergeSize = 0;
+  int64_t numPositions = 0; ///< a square
 };
 
 /// Order of rows inside each head of q and k.
@@ -45,6 +59,7 @@ struct ParameterSource {
   std::vector<uint64_t> shape; ///< of the parameter
   bool direct = false;         ///< stored as `directFormat`, whatever the recipe
   Format directFormat = Format::BF16;
+  std::string input; ///< id of the Use; empty for gathered or elementwise parameters
   /// Object it shares with its neighbours of the same bank, row under row; empty: its own.
   std::string bank;
   uint32_t tensor = 0; ///< index into Checkpoint::tensors
@@ -59,6 +74,7 @@ struct Checkpoint {
   std::string modelName;
   ModelConfig config;
   bool mtp = false; ///< a draft layer comes with the model
+  std::optional<VisionConfig> vision; ///< a vision tower is converted too
   SourceTensors tensors;
   std::string quantMethod; ///< "compressed-tensors", ...; empty when the checkpoint is not quantized
   std::vector<ParameterSource>
@@ -71,6 +87,7 @@ struct Checkpoint {
 struct CheckpointOptions {
   bool tokenizer = true; ///< false: no resources are read or made
   ImportOptions imports; ///< of quantized checkpoints
+  bool vision = false;   ///< the vision tower of a hybrid model is taken along
 };
 
 /// Opens a model folder, one .safetensors file, a model.safetensors.index.json, or one .gguf file,

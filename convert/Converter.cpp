@@ -1,6 +1,7 @@
 #include "convert/Converter.h"
 
 #include "artifact/formats/Encode.h"
+#include "convert/Vision.h"
 #include "convert/quantized/PackedWeight.h"
 #include "models/Hybrid.h"
 #include "support/Bytes.h"
@@ -32,7 +33,7 @@ public:
     auto start = std::chrono::steady_clock::now();
     NINFER_RETURN_IF_ERROR(checkOutput());
     NINFER_ASSIGN_OR_RETURN(
-        checkpoint_, openCheckpoint(options_.source, {options_.tokenizer, options_.imports}));
+        checkpoint_, openCheckpoint(options_.source, {options_.tokenizer, options_.imports, options_.vision}));
     NINFER_RETURN_IF_ERROR(checkSourceIsNotOutput());
     chooseRecipe();
     NINFER_RETURN_IF_ERROR(recipe_->checkLayers(numLayersOf(checkpoint_.config)));
@@ -86,7 +87,8 @@ private:
   Status planObjects() {
     for (const SourceResource &resource : checkpoint_.resources) {
       NINFER_ASSIGN_OR_RETURN(uint32_t index,
-                              plan_.addResource("text/" + resource.role, resource.bytes.size()));
+                              plan_.addResource(resource.component + "/" + resource.role,
+                                                 resource.bytes.size()));
       resourceObjects_.push_back(index);
     }
     std::vector<Status> refused;
@@ -146,6 +148,8 @@ private:
   /// together.
   Status planBank(std::span<const ParameterSource> sources) {
     const Format format = formatOf(sources[0]);
+    if (sources[0].shape.size() == 1)
+      return planVector(sources);
     std::vector<TensorJob> jobs;
     uint64_t rows = 0;
     for (const ParameterSource &source : sources) {
@@ -181,6 +185,22 @@ private:
       jobs_.push_back(std::move(job));
       objectOfJob_.push_back(index);
     }
+    return Status();
+  }
+
+  /// A bank of vectors is one tensor, cut into equal parts.
+  Status planVector(std::span<const ParameterSource> sources) {
+    NINFER_ASSIGN_OR_RETURN(TensorJob job, planTensor(checkpoint_, sources[0],
+                                                      sources[0].directFormat,
+                                                      options_.requantize));
+    job.object = sources[0].bank;
+    job.shape = job.tensor->shape;
+    NINFER_ASSIGN_OR_RETURN(uint32_t index, plan_.addTensor(job.object, job.shape, job.format));
+    const uint64_t part = sources[0].shape[0];
+    for (size_t i = 0; i < sources.size(); ++i)
+      plan_.bindRange(sources[i].parameter, index, i * part, (i + 1) * part);
+    jobs_.push_back(std::move(job));
+    objectOfJob_.push_back(index);
     return Status();
   }
 
@@ -279,20 +299,26 @@ private:
     Directory &directory = plan_.directory();
     Component &text = directory.components["text"];
     text.config = configToJson(checkpoint_.config);
-    for (size_t i = 0; i < resourceObjects_.size(); ++i)
-      text.resources[checkpoint_.resources[i].role] = resourceObjects_[i];
+    if (checkpoint_.vision) {
+      directory.components["vision"].config = toJson(*checkpoint_.vision);
+      directory.components["vision"].target = "text";
+    }
+    for (size_t i = 0; i < resourceObjects_.size(); ++i) {
+      const SourceResource &resource = checkpoint_.resources[i];
+      directory.components[resource.component].resources[resource.role] = resourceObjects_[i];
+    }
     if (checkpoint_.mtp) {
       Component &mtp = directory.components["mtp"];
       const auto &hybrid = std::get<HybridConfig>(checkpoint_.config);
       mtp.config = Json{{"architectures", Json::array({mtpArchitecture(hybrid)})}};
       mtp.target = "text";
     }
-    for (const ParameterSpec &p : inventoryOf(checkpoint_.config, checkpoint_.mtp)) {
-      if (!p.input.empty())
-        directory.uses.push_back(useOf(p.name, p.input));
+    for (const ParameterSource &source : checkpoint_.parameters) {
+      if (!source.input.empty())
+        directory.uses.push_back(useOf(source.parameter, source.input));
       // Without a proposal head the draft layer reads the head of the text model.
-      if (checkpoint_.mtp && p.name == "text/output_head")
-        directory.uses.push_back(useOf(p.name, "mtp/final_hidden"));
+      if (checkpoint_.mtp && source.parameter == "text/output_head")
+        directory.uses.push_back(useOf(source.parameter, "mtp/final_hidden"));
     }
     directory.metadata = Json{{"name", options_.modelName.value_or(checkpoint_.modelName)}};
     NINFER_ASSIGN_OR_RETURN(directory.provenance, provenance());
@@ -391,6 +417,7 @@ private:
     report.quantMethod = checkpoint_.quantMethod;
     report.config = checkpoint_.config;
     report.mtp = checkpoint_.mtp;
+    report.vision = checkpoint_.vision.has_value();
     report.notes = checkpoint_.notes;
     report.payloadBytes = plan_.payloadBytes();
     for (const SourceResource &resource : checkpoint_.resources)

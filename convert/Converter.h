@@ -30,6 +30,7 @@ struct ConvertOptions {
   ActivationPolicy policy = ActivationPolicy::A16Only;
   std::optional<std::string> modelName; ///< replaces the source's name in metadata.name
   bool tokenizer = true;
+  bool vision = false;       ///< the vision tower of a hybrid model is taken along
   bool sourceDigest = false; ///< SHA-256 of every source file into the provenance
   bool dryRun = false;       ///< everything but the encoding and the file
   bool force = false;        ///< an existing output is replaced
@@ -57,7 +58,8 @@ struct ConvertReport {
   std::string sourceKind, modelName, recipe;
   std::string quantMethod; ///< of a quantized checkpoint, else empty
   ModelConfig config;
-  bool mtp = false; ///< with the draft layer
+  bool mtp = false;    ///< with the draft layer
+  bool vision = false; ///< with the vision tower
   std::vector<TensorReport> tensors;                       ///< payload order
   std::vector<std::pair<std::string, uint64_t>> resources; ///< role, bytes
   std::vector<std::string> notes;

@@ -3,6 +3,7 @@
 #include "convert/Safetensors.h"
 #include "convert/SourceConfig.h"
 #include "convert/TokenizerFiles.h"
+#include "convert/Vision.h"
 #include "support/File.h"
 #include "support/Utf8.h"
 
@@ -257,6 +258,14 @@ Result<Checkpoint> openHuggingFace(const fs::path &path, const std::string &weig
   } else {
     NINFER_ASSIGN_OR_RETURN(out.config, configFromHuggingFace(config, "config.json", out.notes));
   }
+  if (options.vision && !hybrid)
+    return makeError(ErrorKind::Unsupported, "NB0315",
+                     "config.json: " + architectureOf(out.config) +
+                         " has no vision tower to convert");
+  if (options.vision) {
+    NINFER_ASSIGN_OR_RETURN(out.vision, visionFromHuggingFace(config, hybridSource.config,
+                                                              "config.json", out.notes));
+  }
 
   NINFER_ASSIGN_OR_RETURN(QuantSideFiles sideFiles, readQuantSideFiles(folder));
   NINFER_ASSIGN_OR_RETURN(std::optional<QuantConfig> quantization,
@@ -280,13 +289,20 @@ Result<Checkpoint> openHuggingFace(const fs::path &path, const std::string &weig
   if (quantization) {
     out.quantMethod = quantization->method;
     NINFER_RETURN_IF_ERROR(
-        importQuantized(*quantization, std::get<DecoderConfig>(out.config), options.imports, out.tensors, out.notes));
+        importQuantized(*quantization, std::get<DecoderConfig>(out.config), options.imports,
+                        out.tensors, out.notes));
   }
   NINFER_RETURN_IF_ERROR(hybrid ? bindHybridParameters(out, name, hybridSource.draftLayers)
                                 : bindParameters(out, name));
   if (options.tokenizer) {
     NINFER_ASSIGN_OR_RETURN(out.resources,
                             tokenizerFilesOfFolder(folder, config, vocabSizeOf(out.config)));
+  }
+  if (out.vision) {
+    NINFER_ASSIGN_OR_RETURN(std::vector<SourceResource> files,
+                            visionFilesOfFolder(folder, *out.vision));
+    for (SourceResource &file : files)
+      out.resources.push_back(std::move(file));
   }
   return out;
 }

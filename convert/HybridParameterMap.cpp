@@ -2,6 +2,7 @@
 // parameters are split by rows, the query projection head by head, the convolution is transposed.
 #include "convert/Checkpoint.h"
 
+#include "convert/Vision.h"
 #include "models/Bind.h"
 #include "models/Hybrid.h"
 
@@ -77,7 +78,9 @@ public:
     NINFER_RETURN_IF_ERROR(settleVision());
     checkpoint_.parameters.clear();
     for (const ParameterSpec &p : inventoryOf(checkpoint_.config, checkpoint_.mtp))
-      bind(p);
+      bind(p, originOf(p), bankOf(p.name));
+    if (checkpoint_.vision)
+      bindVision();
     checkLeftOver();
     return faults_.status(fileName_);
   }
@@ -112,8 +115,9 @@ private:
       return makeError(ErrorKind::BadFile, "NB0319",
                        fileName_ + ": all " + std::to_string(vision) +
                            " tensors belong to the vision tower, the text model is missing");
-    checkpoint_.notes.push_back("vision is not converted: " + std::to_string(vision) +
-                                " tensors left out");
+    if (!checkpoint_.vision)
+      checkpoint_.notes.push_back("vision is not converted: " + std::to_string(vision) +
+                                  " tensors left out");
     return Status();
   }
 
@@ -189,8 +193,19 @@ private:
            (parameter.ends_with("/down") ? "/moe/experts/down" : "/moe/experts/gate_up");
   }
 
-  void bind(const ParameterSpec &p) {
-    Origin origin = originOf(p);
+  /// The trailing axes of a tensor, such as those of a patch, are the columns of its parameter.
+  void bindVision() {
+    const std::string tower = count("model.visual.") ? "model.visual." : "visual.";
+    for (const VisionParameter &p :
+         visionParameters(*checkpoint_.vision, size(config_.hiddenSize))) {
+      const size_t before = checkpoint_.parameters.size();
+      bind(p.spec, {tower + p.tensor, p.tensorShape, p.rows}, p.bank);
+      if (checkpoint_.parameters.size() > before && p.tensorShape.size() > 2)
+        checkpoint_.tensors.tensors[checkpoint_.parameters.back().tensor].shape = p.spec.shape;
+    }
+  }
+
+  void bind(const ParameterSpec &p, const Origin &origin, const std::string &bank) {
     auto it = index_.find(origin.tensor);
     if (it == index_.end()) {
       if (told_.insert(origin.tensor).second)
@@ -215,7 +230,8 @@ private:
     source.shape = p.shape;
     source.direct = p.direct;
     source.directFormat = p.directFormat;
-    source.bank = bankOf(p.name);
+    source.input = p.input;
+    source.bank = bank;
     source.tensor = it->second;
     source.rows = origin.rows;
     source.transposed = origin.transposed;
@@ -225,7 +241,8 @@ private:
   void checkLeftOver() {
     for (size_t i = 0; i < tensors().size(); ++i) {
       const SourceTensor &tensor = tensors()[i];
-      if (consumed_.count(static_cast<uint32_t>(i)) || isVision(tensor.name))
+      if (consumed_.count(static_cast<uint32_t>(i)) ||
+          (!checkpoint_.vision && isVision(tensor.name)))
         continue;
       const std::string &name = tensor.name;
       constexpr std::string_view kTable = ".rotary_emb.inv_freq";

@@ -104,6 +104,7 @@ Status bindParameters(Checkpoint &checkpoint, const std::string &fileName) {
     source.parameter = p.name;
     source.shape = p.shape;
     source.direct = p.direct;
+    source.input = p.input;
     source.tensor = it->second;
     // The llama converter of GGUF interleaves the rotary halves of q and k; the qwen3 one does not.
     if (gguf && config.architecture == "LlamaForCausalLM" &&

@@ -47,12 +47,16 @@ constexpr RoleEntry kRoles[kRoleCount] = {
     {"shared_up", "/moe/shared/up", Role::Up},
     {"shared_down", "/moe/shared/down", Role::Down},
     {"mtp", "mtp/*", Role::Head},
+    {"vision_patch", "vision/patch_embedding", Role::Embedding},
+    {"vision_input", "vision/layers/*/{attention/{query,key,value},mlp/fc1}", Role::Query},
+    {"vision_output", "vision/layers/*/{attention/output,mlp/fc2}", Role::Output},
+    {"vision_merger", "vision/merger/*", Role::Head},
 };
 
 /// Small projections whose errors would be amplified: bf16 unless a file names them.
 bool staysWide(Role role) { return role == Role::DeltaDecay || role == Role::Router; }
 bool liesInNoLayer(Role role) {
-  return role == Role::Embedding || role == Role::Head || role == Role::Mtp;
+  return role == Role::Embedding || role == Role::Head || role >= Role::Mtp;
 }
 
 struct FormatEntry {
@@ -94,6 +98,18 @@ bool endsWith(std::string_view text, std::string_view suffix) {
   return text.size() >= suffix.size() && text.substr(text.size() - suffix.size()) == suffix;
 }
 
+std::optional<Role> roleOfVision(std::string_view parameter) {
+  if (endsWith(parameter, "_weight") || endsWith(parameter, "_bias") ||
+      endsWith(parameter, "/position_embedding"))
+    return std::nullopt;
+  if (endsWith(parameter, "/patch_embedding"))
+    return Role::VisionPatch;
+  if (parameter.find("/merger/") != std::string_view::npos)
+    return Role::VisionMerger;
+  return endsWith(parameter, "/output") || endsWith(parameter, "/fc2") ? Role::VisionOutput
+                                                                      : Role::VisionInput;
+}
+
 } // namespace
 
 std::string_view roleName(Role role) { return kRoles[static_cast<size_t>(role)].name; }
@@ -102,6 +118,8 @@ std::optional<Role> roleOfParameter(std::string_view parameter) {
   for (std::string_view suffix : {"norm", "/a_log", "/dt_bias", "/convolution", "/token_ids"})
     if (endsWith(parameter, suffix))
       return std::nullopt;
+  if (parameter.substr(0, 7) == "vision/")
+    return roleOfVision(parameter);
   if (endsWith(parameter, "/moe/router") || endsWith(parameter, "/moe/shared_score"))
     return Role::Router;
   if (parameter.substr(0, 4) == "mtp/")
@@ -179,6 +197,9 @@ std::optional<Recipe> Recipe::builtIn(std::string_view name) {
   set(q4, {Role::ExpertGate, Role::ExpertUp});
   set(q5, {Role::ExpertDown});
   wide();
+  set(q6, {Role::VisionPatch});
+  set(q4, {Role::VisionInput});
+  set(q5, {Role::VisionOutput});
   if (name == "qwen3.6-35b-a3b-int") { // eight bits but for the routed experts and the head
     set(q6, {Role::Head});
     for (int64_t layer : {34, 38, 39}) {

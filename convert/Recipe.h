@@ -42,10 +42,14 @@ enum class Role : uint8_t {
   SharedGate,
   SharedUp,
   SharedDown,
-  Mtp ///< every matrix of the draft layer but its router
+  Mtp, ///< every matrix of the draft layer but its router
+  VisionPatch,
+  VisionInput,  ///< what a block's norms feed: query, key, value, fc1
+  VisionOutput, ///< what it adds to the residual: output, fc2
+  VisionMerger
 };
 inline constexpr size_t kDecoderRoleCount = 9;
-inline constexpr size_t kRoleCount = 24;
+inline constexpr size_t kRoleCount = 28;
 std::string_view roleName(Role role);
 
 /// Role of a parameter name of models/; nothing for direct parameters.

@@ -65,7 +65,7 @@ double bitsPerWeight(const ConvertReport &report) {
 std::string reportSummary(const ConvertReport &report) {
   std::string out = report.modelName + ": " + architectureOf(report.config) + ", " +
                     std::to_string(numLayersOf(report.config)) + " layers" +
-                    (report.mtp ? " and a draft layer" : "") + ", from " + report.sourceKind +
+                    (report.mtp ? ", a draft layer" : "") + (report.vision ? ", a vision tower" : "") + ", from " + report.sourceKind +
                     (report.quantMethod.empty() ? "" : " (" + report.quantMethod + ")") +
                     ", recipe " + report.recipe + "\n";
   std::string counts;

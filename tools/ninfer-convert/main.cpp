@@ -46,7 +46,8 @@ struct Arguments {
   std::string source, output, recipe, policy = "A16Only", name, report = "summary",
                                       progress = "auto", gptqZeros = "labelled",
                                       tensorScale = "refuse";
-  bool requantize = false, noTokenizer = false, dryRun = false, force = false, sourceDigest = false;
+  bool requantize = false, noTokenizer = false, vision = false, dryRun = false, force = false,
+       sourceDigest = false;
   unsigned threads = 0;
   uint64_t maxFileBytes = 0;
 };
@@ -77,6 +78,7 @@ void declare(CLI::App &app, Arguments &a) {
       ->capture_default_str();
   app.add_option("--name", a.name, "public model name (default: the source's)");
   app.add_flag("--no-tokenizer", a.noTokenizer, "write no text resources");
+  app.add_flag("--vision", a.vision, "take the vision tower and its preprocessor files along");
   app.add_flag("--source-digest", a.sourceDigest,
                "record the SHA-256 of every source file in the provenance");
   app.add_flag("--dry-run", a.dryRun, "check and report, write nothing");
@@ -115,6 +117,7 @@ Result<ConvertOptions> toOptions(const Arguments &a) {
   if (!a.name.empty())
     options.modelName = a.name;
   options.tokenizer = !a.noTokenizer;
+  options.vision = a.vision;
   options.sourceDigest = a.sourceDigest;
   options.dryRun = a.dryRun;
   options.force = a.force;

@@ -169,6 +169,41 @@ struct HybridFolder {
     }
     return *this;
   }
+  /// A tower of one block: width 8, two heads, inner 12, patches of 2 x 2 x 2, merging 2 x 2, 9 positions. Needs `nested`.
+  void addTower() {
+    using namespace tiny;
+    const std::string v = "model.visual.", b = v + "blocks.0.";
+    auto linear = [&](const std::string &name, uint64_t rows, uint64_t columns) {
+      add(name + ".weight", {rows, columns});
+      add(name + ".bias", {rows});
+    };
+    add(v + "patch_embed.proj.weight", {8, 3, 2, 2, 2});
+    add(v + "patch_embed.proj.bias", {8});
+    add(v + "pos_embed.weight", {9, 8});
+    for (const char *norm : {"norm1", "norm2"}) {
+      add(b + norm + ".weight", {8});
+      add(b + norm + ".bias", {8});
+    }
+    linear(b + "attn.qkv", 24, 8);
+    linear(b + "attn.proj", 8, 8);
+    linear(b + "mlp.linear_fc1", 12, 8);
+    linear(b + "mlp.linear_fc2", 8, 12);
+    add(v + "merger.norm.weight", {8});
+    add(v + "merger.norm.bias", {8});
+    linear(v + "merger.linear_fc1", 32, 32);
+    linear(v + "merger.linear_fc2", H, 32);
+    config["vision_config"] = {{"model_type", moe ? "qwen3_5_moe_vision" : "qwen3_5_vision"},
+                               {"depth", 1},
+                               {"hidden_size", 8},
+                               {"intermediate_size", 12},
+                               {"num_heads", 2},
+                               {"patch_size", 2},
+                               {"temporal_patch_size", 2},
+                               {"spatial_merge_size", 2},
+                               {"num_position_embeddings", 9},
+                               {"out_hidden_size", H},
+                               {"hidden_act", "gelu_pytorch_tanh"}};
+  }
   Json &text() { return nested ? config["text_config"] : config; }
 
   void write(const fs::path &folder) const {

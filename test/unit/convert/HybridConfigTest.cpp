@@ -2,6 +2,7 @@
 // parameters in recipes.
 #include "convert/Recipe.h"
 #include "convert/SourceConfig.h"
+#include "convert/Vision.h"
 
 #include "HybridBuilders.h"
 #include "models/Hybrid.h"
@@ -165,6 +166,16 @@ TEST(HybridRecipe, EveryMatrixHasARoleAndNothingElse) {
     for (const ParameterSpec &p : all)
       EXPECT_EQ(roleOfParameter(p.name).has_value(), !p.direct) << p.name;
   }
+  VisionConfig vision;
+  vision.depth = 2;
+  vision.hiddenSize = vision.numPositions = 4;
+  vision.intermediateSize = vision.numHeads = vision.patchSize = 1;
+  vision.temporalPatchSize = vision.spatialMergeSize = 1;
+  for (const VisionParameter &p : visionParameters(vision, 8))
+    EXPECT_EQ(roleOfParameter(p.spec.name).has_value(), !p.spec.direct) << p.spec.name;
+  EXPECT_EQ(roleOfParameter("vision/layers/1/attention/key"), Role::VisionInput);
+  EXPECT_EQ(roleOfParameter("vision/layers/1/attention/output"), Role::VisionOutput);
+  EXPECT_EQ(roleOfParameter("vision/merger/fc2"), Role::VisionMerger);
   EXPECT_EQ(roleOfParameter("text/layers/1/attention/gate"), Role::AttentionGate);
   EXPECT_EQ(roleOfParameter("text/layers/1/mlp/gate"), Role::Gate);
   EXPECT_EQ(roleOfParameter("text/layers/1/moe/experts/12/gate"), Role::ExpertGate);
@@ -205,7 +216,11 @@ TEST(HybridRecipe, PublishedOnes) {
            {Role::ExpertUp, q4, q4, q4},
            {Role::ExpertDown, q5, q5, q5},
            {Role::SharedDown, w8, w8, w8},
-           {Role::Mtp, w8, w8, w8}}) {
+           {Role::Mtp, w8, w8, w8},
+           {Role::VisionPatch, q6, q6, q6},
+           {Role::VisionInput, q4, q4, q4},
+           {Role::VisionOutput, q5, q5, q5},
+           {Role::VisionMerger, w8, w8, w8}}) {
     EXPECT_EQ(Recipe::builtIn("qwen3.6-27b-int")->formatOf(row.role, 0), row.dense36) << roleName(row.role);
     EXPECT_EQ(Recipe::builtIn("qwen3.8-27b-int")->formatOf(row.role, 0), row.dense38) << roleName(row.role);
     EXPECT_EQ(Recipe::builtIn("qwen3.6-35b-a3b-int")->formatOf(row.role, 0), row.sparse) << roleName(row.role);

@@ -392,6 +392,140 @@ TEST(HybridConvert, ValuesThatAreNotFiniteAreNamedByTheirSourceRow) {
   }
 }
 
+Result<ConvertReport> convertWithVision(const fs::path &source, const fs::path &output) {
+  ConvertOptions options;
+  options.source = source;
+  options.output = output;
+  options.recipe = *Recipe::builtIn("bf16");
+  options.tokenizer = false;
+  options.vision = true;
+  return convertCheckpoint(options);
+}
+
+TEST(HybridVision, EveryWordOfTheTowerIsCarriedAlong) {
+  TempFolder in, out;
+  HybridFolder model;
+  model.nested = true;
+  model.make().addTower();
+  model.write(in.path());
+  const std::string processor = R"({"patch_size":2,"temporal_patch_size":2,"merge_size":2,"size":{}})";
+  writeBytes(in / "preprocessor_config.json", processor);
+  auto report = convertWithVision(in.path(), out / "m.ninfer");
+  ASSERT_TRUE(report.ok()) << report.error().render();
+  EXPECT_TRUE(report->vision);
+  EXPECT_TRUE(report->notes.empty());
+  auto artifact = Artifact::open(out / "m.ninfer");
+  ASSERT_TRUE(artifact.ok());
+  const Directory &d = artifact->directory();
+  size_t checked = 0, inputs = 0;
+  auto same = [&](const std::string &parameter, const std::string &tensor, uint64_t part = 0,
+                  uint64_t parts = 1) {
+    const std::vector<uint16_t> &words = model.tensors.at("model.visual." + tensor).words;
+    const auto step = static_cast<std::ptrdiff_t>(words.size() / parts);
+    const auto first = words.begin() + static_cast<std::ptrdiff_t>(part) * step;
+    EXPECT_EQ(wordsOf(*artifact, "vision/" + parameter), std::vector<uint16_t>(first, first + step))
+        << parameter;
+    ++checked;
+  };
+  same("patch_embedding", "patch_embed.proj.weight");
+  same("patch_embedding_bias", "patch_embed.proj.bias");
+  same("position_embedding", "pos_embed.weight");
+  const std::string l = "layers/0/", b = "blocks.0.";
+  for (const char *kind : {"weight", "bias"}) {
+    const std::string suffix = std::string("_") + kind, dot = std::string(".") + kind;
+    same(l + "norm1" + suffix, b + "norm1" + dot);
+    same(l + "norm2" + suffix, b + "norm2" + dot);
+    same("merger/norm" + suffix, "merger.norm" + dot);
+    const std::string own = suffix == "_bias" ? suffix : ""; // a matrix has the plain name
+    same(l + "attention/query" + own, b + "attn.qkv" + dot, 0, 3);
+    same(l + "attention/key" + own, b + "attn.qkv" + dot, 1, 3);
+    same(l + "attention/value" + own, b + "attn.qkv" + dot, 2, 3);
+    same(l + "attention/output" + own, b + "attn.proj" + dot);
+    same(l + "mlp/fc1" + own, b + "mlp.linear_fc1" + dot);
+    same(l + "mlp/fc2" + own, b + "mlp.linear_fc2" + dot);
+    same("merger/fc1" + own, "merger.linear_fc1" + dot);
+    same("merger/fc2" + own, "merger.linear_fc2" + dot);
+  }
+  size_t bound = 0;
+  for (const auto &[name, binding] : d.bindings)
+    bound += name.rfind("vision/", 0) == 0;
+  EXPECT_EQ(checked, bound);
+  // The three biases are one bank.
+  const RangePart &key = d.bindings.at("vision/layers/0/attention/key_bias").parts[0];
+  EXPECT_EQ(d.objects[key.object].shape, (std::vector<uint64_t>{24}));
+  EXPECT_EQ(key.begin, 8u);
+  EXPECT_EQ(d.objects[d.bindings.at("vision/patch_embedding").parts[0].object].shape,
+            (std::vector<uint64_t>{8, 24}));
+  for (const Use &use : d.uses)
+    inputs += use.input.rfind("vision/", 0) == 0;
+  EXPECT_EQ(inputs, 9u);
+  EXPECT_EQ(d.components.at("vision").config,
+            (Json{{"model_type", "qwen3_5_vision"},
+                  {"depth", 1},
+                  {"hidden_size", 8},
+                  {"intermediate_size", 12},
+                  {"num_heads", 2},
+                  {"patch_size", 2},
+                  {"temporal_patch_size", 2},
+                  {"spatial_merge_size", 2},
+                  {"num_position_embeddings", 9}}));
+  EXPECT_EQ(d.components.at("vision").target, "text");
+  const uint32_t resource = d.components.at("vision").resources.at("preprocessor_config.json");
+  EXPECT_EQ(std::string(asText(*artifact->object(resource))), processor);
+  auto spec = recogniseModel(d, "m.ninfer");
+  ASSERT_TRUE(spec.ok()) << spec.error().render();
+  EXPECT_EQ(spec->notes.at(0), "component vision is not selected; 21 objects left unread");
+}
+
+TEST(HybridVision, RefusesWhatDoesNotFit) {
+  struct Case {
+    const char *what;
+    std::function<void(HybridFolder &)> edit;
+    const char *says;
+  };
+  auto member = [](const char *name, Json value) {
+    return [=](HybridFolder &m) { m.config["vision_config"][name] = value; };
+  };
+  for (const Case &c : std::vector<Case>{
+           {"no config", [](HybridFolder &m) { m.config.erase("vision_config"); }, "no vision_config"},
+           {"activation", member("hidden_act", "gelu"), "hidden_act"},
+           {"deepstack", member("deepstack_visual_indexes", {8, 16}), "deepstack_visual_indexes"},
+           {"channels", member("in_channels", 1), "in_channels"},
+           {"positions", member("num_position_embeddings", 10), "must be a square"},
+           {"heads", member("num_heads", 4), "num_heads times a multiple of 4"},
+           {"width", member("out_hidden_size", 64), "out_hidden_size"},
+           {"patches", member("patch_size", 4096), "patch_size"},
+           {"type", member("model_type", "qwen3_5_moe_vision"), "model_type"},
+           {"rotary", member("rope_parameters", {{"rope_theta", 5.0}}), "rope_theta"},
+           {"missing", [](HybridFolder &m) { m.tensors.erase("model.visual.blocks.0.attn.qkv.bias"); },
+            "missing: tensor 'model.visual.blocks.0.attn.qkv.bias' [24] for vision/layers/0/attention/query_bias"},
+           {"another block", [](HybridFolder &m) { m.add("model.visual.blocks.1.norm1.bias", {8}); },
+            "extra: tensor 'model.visual.blocks.1.norm1.bias'"},
+           {"patch shape", member("temporal_patch_size", 1), "needs [8,3,1,2,2]"}}) {
+    TempFolder in, out;
+    HybridFolder model;
+    model.nested = true;
+    model.make().addTower();
+    c.edit(model);
+    model.write(in.path());
+    auto report = convertWithVision(in.path(), out / "m.ninfer");
+    ASSERT_FALSE(report.ok()) << c.what;
+    EXPECT_NE(report.error().render().find(c.says), std::string::npos) << report.error().render();
+  }
+  TempFolder in, out;
+  HybridFolder model;
+  model.nested = true;
+  model.make().addTower();
+  model.write(in.path());
+  writeBytes(in / "video_preprocessor_config.json", R"({"merge_size":3})");
+  auto contradiction = convertWithVision(in.path(), out / "m.ninfer");
+  ASSERT_FALSE(contradiction.ok());
+  EXPECT_EQ(contradiction.error().code, "NB0320");
+  TempFolder decoder;
+  writeTinyFolder(decoder.path(), tinyTensors(), "BF16");
+  EXPECT_EQ(convertWithVision(decoder.path(), out / "m.ninfer").error().kind, ErrorKind::Unsupported);
+}
+
 TEST(HybridConvert, QuantisedCheckpointsAreRefusedByName) {
   TempFolder out;
   HybridFolder model;
