@@ -210,7 +210,11 @@ TEST(GgufConfig, RefusesByName) {
     EXPECT_EQ(config.error().kind, c.kind) << config.error().render();
     EXPECT_NE(config.error().message.find(c.message), std::string::npos) << config.error().message;
   }
-  EXPECT_EQ(readGgufConfig(withEmbedding("gemma")).error().kind, ErrorKind::Unsupported);
+  for (const char *other : {"gemma", "qwen35", "qwen35moe", "qwen3next"}) {
+    auto refused = readGgufConfig(withEmbedding(other));
+    EXPECT_EQ(refused.error().kind, ErrorKind::Unsupported) << other;
+    EXPECT_NE(refused.error().message.find(other), std::string::npos) << refused.error().message;
+  }
   GgufBuilder none;
   tinyGgufMetadata(none);
   EXPECT_NE(readGgufConfig(none).error().message.find("token_embd.weight"), std::string::npos);
