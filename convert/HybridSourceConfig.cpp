@@ -329,10 +329,14 @@ private:
     return Status();
   }
 
+  /// Some checkpoints say it of the whole model, some of the text model, some of both.
   Status draft() {
-    if (!text_.find("mtp_num_hidden_layers"))
+    const bool inner = text_.find("mtp_num_hidden_layers") != nullptr;
+    const bool outer = outer_.find("mtp_num_hidden_layers") != nullptr;
+    if (!inner && !outer)
       return Status();
-    NINFER_ASSIGN_OR_RETURN(int64_t layers, text_.integer("mtp_num_hidden_layers", 0, 0));
+    NINFER_ASSIGN_OR_RETURN(int64_t layers,
+                            (inner ? text_ : outer_).integer("mtp_num_hidden_layers", 0, 0));
     if (layers > 1)
       return unsupportedConfig(file_, "mtp_num_hidden_layers " + std::to_string(layers) +
                                           ": at most one draft layer is supported");

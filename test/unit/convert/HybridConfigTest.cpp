@@ -77,6 +77,38 @@ TEST(HybridSourceConfig, ReadsTheOlderPlaceOfRotaryNumbers) {
   EXPECT_EQ(source->config, wanted);
 }
 
+TEST(HybridSourceConfig, ReadsThePublishedMembers) {
+  // Members of the published 27B config that the tiny one lacks: at the outer level and beside the rotary object.
+  HybridFolder model = folder(false, true);
+  model.text().erase("mtp_num_hidden_layers");
+  model.text().update({{"attention_bias", false},
+                       {"attention_dropout", 0.0},
+                       {"attn_output_gate", true},
+                       {"output_gate_type", "swish"},
+                       {"full_attention_interval", 4},
+                       {"initializer_range", 0.02},
+                       {"mamba_ssm_dtype", "float32"},
+                       {"partial_rotary_factor", 0.5},
+                       {"mtp_use_dedicated_embeddings", false},
+                       {"eos_token_id", 2},
+                       {"dtype", "bfloat16"},
+                       {"use_cache", true}});
+  model.config.update({{"language_model_only", false},
+                       {"mtp_num_hidden_layers", 1},
+                       {"image_token_id", 5},
+                       {"video_token_id", 6},
+                       {"vision_start_token_id", 7},
+                       {"vision_end_token_id", 8},
+                       {"transformers_version", "4.57.0"}});
+  std::vector<std::string> notes;
+  auto source = read(model.config, &notes);
+  ASSERT_TRUE(source.ok()) << source.error().render();
+  EXPECT_TRUE(notes.empty()) << notes[0];
+  EXPECT_EQ(source->draftLayers, 1);
+  model.text()["output_gate_type"] = "sigmoid";
+  EXPECT_EQ(read(model.config).error().kind, ErrorKind::Unsupported);
+}
+
 TEST(HybridSourceConfig, NamesMembersItDoesNotKnow) {
   HybridFolder model = folder(false, true);
   model.text()["novelty"] = 1;
