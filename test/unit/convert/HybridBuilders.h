@@ -3,7 +3,7 @@
 #ifndef NINFER_TEST_UNIT_CONVERT_HYBRIDBUILDERS_H
 #define NINFER_TEST_UNIT_CONVERT_HYBRIDBUILDERS_H
 
-#include "SourceBuilders.h"
+#include "test/unit/convert/SourceBuilders.h"
 #include "support/Json.h"
 
 #include <functional>

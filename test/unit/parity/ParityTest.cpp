@@ -4,6 +4,7 @@
 #include "artifact/container/Reader.h"
 #include "convert/Converter.h"
 
+#include "test/unit/convert/HybridBuilders.h"
 #include "test/unit/convert/SourceBuilders.h"
 
 #include <algorithm>
@@ -391,6 +392,24 @@ TEST(Parity, QuantizedCheckpoints) {
     ++checked;
   }
   EXPECT_GE(checked, 10u);
+}
+
+TEST(Parity, SourcesOfTheHybridFamilyAreRefusedByName) {
+  TempFolder folder;
+  HybridFolder().make().write(folder.path());
+  ConvertOptions convert;
+  convert.source = folder.path();
+  convert.output = folder / "m.ninfer";
+  convert.recipe = *Recipe::builtIn("bf16");
+  convert.tokenizer = false;
+  ASSERT_TRUE(convertCheckpoint(convert).ok());
+  ParityOptions options;
+  options.source = folder.path();
+  options.artifact = convert.output;
+  auto report = checkParity(options);
+  ASSERT_FALSE(report.ok());
+  EXPECT_EQ(report.error().code, "NB0350");
+  EXPECT_NE(report.error().message.find("Qwen3_5ForCausalLM"), std::string::npos);
 }
 
 #ifdef NINFER_BIN_DIR
