@@ -311,6 +311,13 @@ Status Engine::checkBuiltinLaunch(const plan::Phase &phase, const plan::Launch &
 // --- queries -----------------------------------------------------------------------------------------------
 
 Result<std::span<const std::byte>> Engine::resource(const std::string &role) const {
+  if (directory().framing != 3) { // framings 1 and 2 have no components but fixed names
+    const std::string id = "frontend/" + role;
+    for (size_t i = 0; i < directory().objects.size(); ++i)
+      if (directory().objects[i].id == id && !directory().objects[i].isTensor)
+        return artifact_->object(i);
+    return std::span<const std::byte>();
+  }
   auto component = directory().components.find("text");
   if (component == directory().components.end())
     return std::span<const std::byte>();

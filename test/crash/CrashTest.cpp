@@ -86,7 +86,13 @@ class Crash : public ::testing::Test {
 protected:
   static void SetUpTestSuite() {
     bench_ = new Bench;
-    scenarios_ = new std::vector<Scenario>(bench_->scenarios(missing_));
+    scenarios_ = new std::vector<Scenario>;
+    try {
+      *scenarios_ = bench_->scenarios(missing_);
+    } catch (const std::exception &error) { // else the tests would count as skipped
+      broken_ = error.what();
+      return;
+    }
     if (const char *only = std::getenv("NINFER_CRASH_ONLY")) {
       std::printf("crash: only scenarios with '%s' in their name\n", only);
       std::erase_if(*scenarios_,
@@ -98,6 +104,10 @@ protected:
     if (!reason_.empty())
       std::printf("crash: no tracing here (%s): kills by the clock instead\n", reason_.c_str());
   }
+  void SetUp() override {
+    if (!broken_.empty())
+      FAIL() << "an undisturbed run went wrong: " << broken_;
+  }
   static void TearDownTestSuite() {
     delete scenarios_;
     delete bench_;
@@ -105,7 +115,7 @@ protected:
   static inline Bench *bench_ = nullptr;
   static inline std::vector<Scenario> *scenarios_ = nullptr;
   static inline std::vector<std::string> missing_;
-  static inline std::string reason_;
+  static inline std::string reason_, broken_;
 };
 
 TEST_F(Crash, KilledAtEverySystemCall) {
