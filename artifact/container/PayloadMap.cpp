@@ -93,8 +93,12 @@ Status PayloadMap::setPayload(const Directory &directory, uint64_t payloadOffset
   lead_ = payloadOffset % pageSize();
   const auto bytes = checkedAdd(begin, lead_);
   const auto rounded = bytes ? checkedAlignUp(*bytes, pageSize()) : std::nullopt;
-  if (!rounded || *rounded > SIZE_MAX / 2)
-    return cannotMap(shownEntry_, begin, ENOMEM);
+  // The largest address space of the supported machines; no honest file set comes near it.
+  constexpr uint64_t kMostBytes = uint64_t(1) << 46;
+  if (!rounded || *rounded > kMostBytes)
+    return makeError(ErrorKind::BadFile, "NB0103",
+                     shownEntry_.string() + ": the files claim " + std::to_string(begin) +
+                         " payload bytes, expected at most " + std::to_string(kMostBytes));
   void *range =
       mmap(nullptr, *rounded, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (range == MAP_FAILED)

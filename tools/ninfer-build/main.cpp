@@ -75,6 +75,7 @@ int runBuild(CommandLine &line) {
 } // namespace
 
 int main(int argc, char **argv) {
+  std::signal(SIGXFSZ, SIG_IGN); // a file size limit is an error of the write, not the end
   installHandlers();
   std::set_new_handler([] {
     std::fputs("error[NB0909]: out of memory\n", stderr);

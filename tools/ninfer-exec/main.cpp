@@ -1,6 +1,7 @@
 // ninfer-exec: runs a compiled plan. Chooses the command; everything else is in the files beside this one.
 #include "tools/ninfer-exec/Options.h"
 
+#include <csignal>
 #include <cstring>
 #include <exception>
 #include <filesystem>
@@ -10,6 +11,7 @@ using namespace ninfer;
 using namespace ninfer::exec;
 
 int main(int argc, char **argv) {
+  std::signal(SIGXFSZ, SIG_IGN); // a file size limit is an error of the write, not the end
   markStart();
   installSignalHandlers();
   struct Command {
