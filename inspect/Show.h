@@ -18,8 +18,9 @@ struct ObjectStatistics {
     double least = 1, largest = 0;
     bool empty() const { return least > largest; }
     void add(double value) {
-      least = empty() ? value : value < least ? value : least;
-      largest = largest < least || value > largest ? value : largest;
+      const bool first = empty(); // before either end changes
+      least = first || value < least ? value : least;
+      largest = first || value > largest ? value : largest;
     }
     void join(const Range &other) {
       if (!other.empty()) {

@@ -2,10 +2,13 @@
 
 #include "artifact/container/Signature.h"
 #include "support/Bytes.h"
+#include "support/FileKind.h"
 #include "support/Parallel.h"
 #include "support/Sha256.h"
 
 #include <algorithm>
+#include <map>
+#include <optional>
 #include <set>
 
 namespace ninfer {
@@ -13,6 +16,7 @@ namespace ninfer {
 namespace {
 
 constexpr const char *kKind = "ninfer-side-manifest-1";
+constexpr const char *kTool = "ninfer";
 constexpr uint64_t kMaxManifestBytes = uint64_t(256) << 20;
 constexpr size_t kWindow = size_t(16) << 20;
 constexpr size_t kDigestDigits = 64;
@@ -116,6 +120,14 @@ Json versionsJson(const Directory &directory) {
   return {{"formats", formats}, {"layouts", layouts}, {"encoders", encoders}};
 }
 
+/// What the artifact says about its origin, but for the tensors, which are listed with the objects.
+Json originJson(const Directory &directory) {
+  Json provenance = directory.provenance;
+  if (provenance.is_object())
+    provenance.erase("tensors");
+  return provenance;
+}
+
 Json containerJson(const Artifact &artifact, const Digests &digests) {
   const Directory &directory = artifact.directory();
   return {{"framing", directory.framing},
@@ -125,17 +137,70 @@ Json containerJson(const Artifact &artifact, const Digests &digests) {
           {"directory_sha256", digests.directory}};
 }
 
-Json objectJson(const ObjectEntry &object, const std::string &digest, const Json &provenance) {
+/// Provenance by object id; looked up once per object.
+using ProvenanceIndex = std::map<std::string, const Json *>;
+ProvenanceIndex provenanceIndex(const Directory &directory) {
+  ProvenanceIndex out;
+  for (const auto &[id, entry] : tensorProvenance(directory).items())
+    out.emplace(id, &entry);
+  return out;
+}
+
+Json objectJson(const ObjectEntry &object, const std::string &digest,
+                const ProvenanceIndex &provenance) {
   Json entry = {{"id", object.id}, {"offset", object.offset}, {"bytes", object.bytes}};
   if (object.isTensor) {
     entry["shape"] = object.shape;
     entry["format"] = canonicalFormat(object);
     entry["layout"] = canonicalLayout(object);
   }
-  if (provenance.is_object() && provenance.contains(object.id))
-    entry["provenance"] = provenance[object.id];
+  if (const auto found = provenance.find(object.id); found != provenance.end())
+    entry["provenance"] = *found->second;
   entry["sha256"] = digest;
   return entry;
+}
+
+/// Where two values differ first; members are looked up by name, in any order.
+struct ValueDifference {
+  std::string path;             ///< ".source.files[0].name"; empty: the values themselves
+  std::string recorded, actual; ///< excerpts, "nothing" for a member of one side only
+};
+
+std::optional<ValueDifference> firstDifference(const nlohmann::json &recorded,
+                                               const nlohmann::json &actual) {
+  const auto excerpt = [](const nlohmann::json &value) { return jsonExcerpt(Json(value)); };
+  const auto below = [](std::string step, std::optional<ValueDifference> inner) {
+    if (inner)
+      inner->path = std::move(step) + inner->path;
+    return inner;
+  };
+  if (recorded.is_object() && actual.is_object()) {
+    for (const auto &[name, value] : actual.items()) {
+      const auto found = recorded.find(name);
+      if (found == recorded.end())
+        return ValueDifference{"." + name, "nothing", excerpt(value)};
+      if (auto inner = below("." + name, firstDifference(*found, value)))
+        return inner;
+    }
+    for (const auto &[name, value] : recorded.items())
+      if (!actual.contains(name))
+        return ValueDifference{"." + name, excerpt(value), "nothing"};
+    return {};
+  }
+  if (recorded.is_array() && actual.is_array()) {
+    for (size_t i = 0; i < std::max(recorded.size(), actual.size()); ++i) {
+      const std::string step = "[" + std::to_string(i) + "]";
+      if (i >= std::min(recorded.size(), actual.size()))
+        return ValueDifference{step, i < recorded.size() ? excerpt(recorded[i]) : "nothing",
+                               i < actual.size() ? excerpt(actual[i]) : "nothing"};
+      if (auto inner = below(step, firstDifference(recorded[i], actual[i])))
+        return inner;
+    }
+    return {};
+  }
+  if (recorded.dump() == actual.dump()) // 1 and 1.0 are two statements
+    return {};
+  return ValueDifference{"", excerpt(recorded), excerpt(actual)};
 }
 
 class Comparison {
@@ -151,6 +216,24 @@ public:
     if (recorded != actual)
       add(what + " is " + std::to_string(actual) + ", the manifest has " +
           std::to_string(recorded));
+  }
+  void text(const std::string &what, const std::string &recorded, const std::string &actual) {
+    if (recorded != actual)
+      add(what + " is " + actual + ", the manifest has " + recorded);
+  }
+  /// Any JSON value; names the first member that differs.
+  void value(const std::string &what, const Json &recorded, const Json &actual) {
+    if (const auto difference = firstDifference(recorded, actual))
+      text(what + difference->path, difference->recorded, difference->actual);
+  }
+  /// An optional member of the entries of one object.
+  void member(const std::string &what, const char *name, const Json &recorded, const Json &actual) {
+    const auto left = recorded.find(name), right = actual.find(name);
+    if (left != recorded.end() && right != actual.end())
+      value(what + ": " + name, *left, *right);
+    else if (left != recorded.end() || right != actual.end())
+      text(what + ": " + name, left != recorded.end() ? jsonExcerpt(*left) : "nothing",
+           right != actual.end() ? jsonExcerpt(*right) : "nothing");
   }
   void add(std::string finding) {
     ++count_;
@@ -181,9 +264,10 @@ struct Recorded {
     std::string name; ///< empty: the entry file
     uint64_t offset = 0, bytes = 0;
     std::string digest;
+    const Json *entry = nullptr; ///< in the manifest
   };
   uint64_t framing = 0, directoryBytes = 0;
-  std::string artifactId, directoryDigest;
+  std::string artifactId, signature, directoryDigest;
   std::vector<Item> files, objects;
 };
 
@@ -206,6 +290,7 @@ Status isArray(const Json &value, const std::string &what) {
 Result<Recorded::Item> parseFile(const Json &value, const std::string &what) {
   NINFER_RETURN_IF_ERROR(jsonMembers(value, {"path", "bytes", "sha256"}, {}, what, "NB0123"));
   Recorded::Item item;
+  item.entry = &value;
   if (!value["path"].is_null()) {
     NINFER_ASSIGN_OR_RETURN(item.name, jsonIdentifier(value["path"], what + ".path", "NB0123"));
   }
@@ -219,6 +304,16 @@ Result<Recorded::Item> parseObject(const Json &value, const std::string &what) {
   NINFER_RETURN_IF_ERROR(jsonMembers(value, {"id", "offset", "bytes", "sha256"},
                                      {"shape", "format", "layout", "provenance"}, what, "NB0123"));
   Recorded::Item item;
+  item.entry = &value;
+  if (const auto shape = value.find("shape"); shape != value.end()) {
+    NINFER_RETURN_IF_ERROR(isArray(*shape, what + ".shape"));
+    for (const Json &extent : *shape)
+      NINFER_RETURN_IF_ERROR(
+          jsonUnsigned(extent, 0, UINT64_MAX, what + ".shape", "NB0123").takeStatus());
+  }
+  for (const char *name : {"format", "layout"})
+    if (const auto member = value.find(name); member != value.end())
+      NINFER_RETURN_IF_ERROR(jsonIdentifier(*member, what + "." + name, "NB0123").takeStatus());
   NINFER_ASSIGN_OR_RETURN(item.name, jsonIdentifier(value["id"], what + ".id", "NB0123"));
   NINFER_ASSIGN_OR_RETURN(item.offset,
                           jsonUnsigned(value["offset"], 0, UINT64_MAX, what + ".offset", "NB0123"));
@@ -226,6 +321,26 @@ Result<Recorded::Item> parseObject(const Json &value, const std::string &what) {
                           jsonUnsigned(value["bytes"], 0, UINT64_MAX, what + ".bytes", "NB0123"));
   NINFER_ASSIGN_OR_RETURN(item.digest, hexField(value["sha256"], kDigestDigits, what + ".sha256"));
   return item;
+}
+
+/// Who wrote the manifest: any version of this project.
+Status checkTool(const Json &tool, const std::string &what) {
+  NINFER_RETURN_IF_ERROR(jsonMembers(tool, {"name", "version"}, {}, what, "NB0123"));
+  if (tool["name"] != kTool)
+    return makeError(ErrorKind::BadFile, "NB0123",
+                     what + ".name: expected \"" + kTool + "\", got " + jsonExcerpt(tool["name"]));
+  return jsonIdentifier(tool["version"], what + ".version", "NB0123").takeStatus();
+}
+
+Status checkVersions(const Json &versions, const std::string &what) {
+  NINFER_RETURN_IF_ERROR(
+      jsonMembers(versions, {"formats", "layouts", "encoders"}, {}, what, "NB0123"));
+  for (const auto &[member, names] : versions.items()) {
+    NINFER_RETURN_IF_ERROR(isArray(names, what + "." + member));
+    for (const Json &name : names)
+      NINFER_RETURN_IF_ERROR(jsonIdentifier(name, what + "." + member, "NB0123").takeStatus());
+  }
+  return {};
 }
 
 Result<Recorded> parseManifest(const Json &root, const std::string &where) {
@@ -236,6 +351,8 @@ Result<Recorded> parseManifest(const Json &root, const std::string &where) {
     return makeError(ErrorKind::BadFile, "NB0123",
                      where + ".manifest: expected \"" + kKind + "\", got " +
                          jsonExcerpt(root["manifest"]));
+  NINFER_RETURN_IF_ERROR(checkTool(root["tool"], where + ".tool"));
+  NINFER_RETURN_IF_ERROR(checkVersions(root["versions"], where + ".versions"));
   Recorded out;
   const Json &container = root["container"];
   const std::string what = where + ".container";
@@ -247,9 +364,8 @@ Result<Recorded> parseManifest(const Json &root, const std::string &where) {
                           jsonUnsigned(container["framing"], 1, 255, what + ".framing", "NB0123"));
   NINFER_ASSIGN_OR_RETURN(out.artifactId,
                           hexField(container["artifact_id"], 32, what + ".artifact_id"));
-  NINFER_RETURN_IF_ERROR(
-      hexField(container["storage_signature"], kDigestDigits, what + ".storage_signature")
-          .takeStatus());
+  NINFER_ASSIGN_OR_RETURN(out.signature, hexField(container["storage_signature"], kDigestDigits,
+                                                  what + ".storage_signature"));
   NINFER_ASSIGN_OR_RETURN(out.directoryBytes,
                           jsonUnsigned(container["directory_bytes"], 0, UINT64_MAX,
                                        what + ".directory_bytes", "NB0123"));
@@ -272,21 +388,25 @@ Result<Recorded> parseManifest(const Json &root, const std::string &where) {
   return out;
 }
 
-/// Same items in the same order; false when they cannot be compared one by one.
+/// Same items in the same order; false when they cannot be compared one by one. The empty name is
+/// that of the entry file, which messages call `entry`.
 bool compareInventory(const std::vector<Recorded::Item> &recorded,
                       const std::vector<std::string> &actual, const std::string &noun,
-                      Comparison &comparison) {
+                      const std::string &entry, Comparison &comparison) {
+  const auto label = [&](const std::string &name) {
+    return name.empty() ? "entry file '" + entry + "'" : noun + " '" + name + "'";
+  };
   const std::set<std::string> have(actual.begin(), actual.end());
   std::set<std::string> wanted;
   for (const Recorded::Item &item : recorded) {
     if (!wanted.insert(item.name).second)
-      comparison.add(noun + " '" + item.name + "' is recorded twice");
+      comparison.add(label(item.name) + " is recorded twice");
     else if (!have.count(item.name))
-      comparison.add(noun + " '" + item.name + "' is recorded but not there");
+      comparison.add(label(item.name) + " is recorded but not there");
   }
   for (const std::string &name : actual)
     if (!wanted.count(name))
-      comparison.add(noun + " '" + name + "' is not recorded");
+      comparison.add(label(name) + " is not recorded");
   if (recorded.size() != actual.size())
     return false;
   for (size_t i = 0; i < recorded.size(); ++i)
@@ -316,22 +436,19 @@ Result<std::string> buildManifest(const Artifact &artifact, const std::string &t
                                   const ManifestOptions &options) {
   const Directory &directory = artifact.directory();
   NINFER_ASSIGN_OR_RETURN(const Digests digests, computeDigests(artifact, options));
-  Json provenance = directory.provenance;
-  if (provenance.is_object())
-    provenance.erase("tensors"); // listed with the objects
   Json files = Json::array(), objects = Json::array();
   for (size_t i = 0; i < directory.files.size(); ++i)
     files.push_back({{"path", directory.files[i].path ? Json(*directory.files[i].path) : Json()},
                      {"bytes", digests.fileBytes[i]},
                      {"sha256", digests.files[i]}});
-  const Json &tensors = tensorProvenance(directory);
+  const ProvenanceIndex tensors = provenanceIndex(directory);
   for (size_t i = 0; i < directory.objects.size(); ++i)
     objects.push_back(objectJson(directory.objects[i], digests.objects[i], tensors));
   const Json root = {{"manifest", kKind},
-                     {"tool", {{"name", "ninfer"}, {"version", toolVersion}}},
+                     {"tool", {{"name", kTool}, {"version", toolVersion}}},
                      {"container", containerJson(artifact, digests)},
                      {"versions", versionsJson(directory)},
-                     {"provenance", std::move(provenance)},
+                     {"provenance", originJson(directory)},
                      {"files", std::move(files)},
                      {"objects", std::move(objects)}};
   return root.dump(1) + "\n";
@@ -349,8 +466,11 @@ Status checkManifest(const Artifact &artifact, const ManifestOptions &options) {
   Result<std::string> text = readFile(path, kMaxManifestBytes);
   if (!text.ok()) {
     Status status = makeError(ErrorKind::BadFile, "NB0122", text.error().message);
-    return std::move(status.help("ninfer-inspect verify --hash write makes the manifest of an "
-                                 "artifact that is known to be good"));
+    std::error_code ignored;
+    if (!std::filesystem::exists(path, ignored))
+      status.help("ninfer-inspect verify --hash write makes the manifest of an artifact that is "
+                  "known to be good");
+    return status;
   }
   NINFER_ASSIGN_OR_RETURN(const Json root, parseStrictJson(*text, where, "NB0122"));
   NINFER_ASSIGN_OR_RETURN(const Recorded recorded, parseManifest(root, where));
@@ -358,25 +478,32 @@ Status checkManifest(const Artifact &artifact, const ManifestOptions &options) {
   const Directory &directory = artifact.directory();
   Comparison comparison(artifact.path().string(), options.maxFindings);
   comparison.number("framing", recorded.framing, uint64_t(directory.framing));
-  if (const std::string id = toHex(directory.artifactId); id != recorded.artifactId)
-    comparison.add("artifact id is " + id + ", the manifest has " + recorded.artifactId);
+  comparison.text("artifact id", recorded.artifactId, toHex(directory.artifactId));
+  comparison.text("storage signature", recorded.signature, toHex(storageSignature(directory)));
   comparison.number("size of the directory", recorded.directoryBytes,
                     artifact.directoryText().size());
   comparison.digest("directory", recorded.directoryDigest, toHex(sha256(artifact.directoryText())));
+  comparison.value("versions", root["versions"], versionsJson(directory));
+  comparison.value("provenance", root["provenance"], originJson(directory));
   std::vector<std::string> ids, names;
   for (const ObjectEntry &object : directory.objects)
     ids.push_back(object.id);
   for (const FileEntry &file : directory.files)
     names.push_back(file.path.value_or(""));
-  bool same = compareInventory(recorded.objects, ids, "object", comparison);
-  same = compareInventory(recorded.files, names, "file", comparison) && same;
+  const std::string entry = artifact.path().filename().string();
+  bool same = compareInventory(recorded.objects, ids, "object", entry, comparison);
+  same = compareInventory(recorded.files, names, "file", entry, comparison) && same;
   if (!same) { // another artifact: digests would only repeat that
     comparison.add("objects or files are not the recorded ones");
     return comparison.status();
   }
   NINFER_ASSIGN_OR_RETURN(const Digests digests, computeDigests(artifact, options));
+  const ProvenanceIndex tensors = provenanceIndex(directory);
   for (size_t i = 0; i < ids.size(); ++i) {
     const std::string what = "object '" + ids[i] + "'";
+    const Json actual = objectJson(directory.objects[i], digests.objects[i], tensors);
+    for (const char *name : {"shape", "format", "layout", "provenance"})
+      comparison.member(what, name, *recorded.objects[i].entry, actual);
     comparison.number(what + ": offset", recorded.objects[i].offset, directory.objects[i].offset);
     comparison.number(what + ": size", recorded.objects[i].bytes, directory.objects[i].bytes);
     comparison.digest(what, recorded.objects[i].digest, digests.objects[i]);
@@ -387,6 +514,27 @@ Status checkManifest(const Artifact &artifact, const ManifestOptions &options) {
     comparison.digest(what, recorded.files[i].digest, digests.files[i]);
   }
   return comparison.status();
+}
+
+std::string manifestState(const Artifact &artifact, const Status &checked) {
+  if (checked.ok())
+    return "agrees";
+  if (checked.error().code == "NB0124")
+    return "disagrees";
+  if (checked.error().code == "NB0123")
+    return "not a side manifest";
+  if (checked.error().code != "NB0122")
+    return "not compared";
+  const std::filesystem::path path = manifestPath(artifact.path());
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored))
+    return "missing";
+  if (!std::filesystem::is_regular_file(path, ignored))
+    return std::filesystem::is_directory(path, ignored) ? "a folder" : "not a regular file";
+  if (std::filesystem::file_size(path, ignored) > kMaxManifestBytes)
+    return "too large";
+  return describeFileKind(path) == "a file that cannot be read" ? "not readable"
+                                                                : "not strict JSON";
 }
 
 } // namespace ninfer

@@ -1,6 +1,7 @@
 // The side manifest MODEL.ninfer.manifest.json: SHA-256 of every object, of the directory and of
 // every file, beside what the artifact says about its origin. A digest proves that bytes are those
-// the manifest was written for; it says nothing about whether they are right (docs/cli/ninfer-inspect.md).
+// the manifest was written for; it says nothing about whether they are right
+// (docs/cli/ninfer-inspect.md).
 #ifndef NINFER_ARTIFACT_CONTAINER_MANIFEST_H
 #define NINFER_ARTIFACT_CONTAINER_MANIFEST_H
 
@@ -43,8 +44,14 @@ Status writeManifest(const Artifact &artifact, const std::string &toolVersion,
 
 /// Reads the manifest and compares: NB0122 (missing, too large, not strict JSON), NB0123 (members
 /// or types), NB0124 (the artifact is not the one it was written for: names every object, the
-/// directory or file that differs with both digests).
+/// directory or file that differs with both digests, and every other statement about the artifact
+/// that is not true of it). Only the version of the writing tool may be any.
 Status checkManifest(const Artifact &artifact, const ManifestOptions &options = {});
+
+/// One state for what checkManifest returned: "agrees", "disagrees", "missing", "a folder", "not a
+/// regular file", "too large", "not readable", "not strict JSON", "not a side manifest", or "not
+/// compared" (interrupted, or the artifact cannot be read).
+std::string manifestState(const Artifact &artifact, const Status &checked);
 
 } // namespace ninfer
 

@@ -1,5 +1,7 @@
 #include "tools/ninfer-inspect/Command.h"
 
+#include "support/FileKind.h"
+
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
@@ -19,6 +21,25 @@ int print(std::string_view text) {
     return fail(makeError(ErrorKind::Failed, "NB0906",
                           std::string("standard output: ") + std::strerror(errno)));
   return 0;
+}
+
+Status noteFileKind(Status status, const std::string &path) {
+  const std::string kind = describeFileKind(path);
+  if (status.error().code == "NB0101" && kind != "a .ninfer artifact") {
+    status.note(path + " is " + kind);
+    if (kind == "a plan of ninfer-build")
+      status.help("ninfer-inspect " + path + ", without a command, says what a plan holds");
+  } else if (status.error().code == "NB0901" && kind == "a folder") {
+    status.note(path + " is a folder");
+  }
+  return status;
+}
+
+Result<Artifact> openArtifact(const std::string &path) {
+  auto artifact = Artifact::open(path);
+  if (artifact.ok())
+    return artifact;
+  return noteFileKind(artifact.takeStatus(), path);
 }
 
 Error usageError(const std::string &command, const std::string &text) {

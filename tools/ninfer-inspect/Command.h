@@ -4,6 +4,7 @@
 #ifndef NINFER_TOOLS_NINFER_INSPECT_COMMAND_H
 #define NINFER_TOOLS_NINFER_INSPECT_COMMAND_H
 
+#include "artifact/container/Reader.h"
 #include "support/Progress.h"
 #include "support/Status.h"
 
@@ -39,6 +40,10 @@ int runFile(std::span<char *const> args);
 int fail(const Error &error);
 /// Prints `text` on stdout; 0, or the code of NB0906.
 int print(std::string_view text);
+/// A failure to open the artifact at `path`; when the file is none, a note says what it is.
+Status noteFileKind(Status status, const std::string &path);
+/// Artifact::open with that note.
+Result<Artifact> openArtifact(const std::string &path);
 /// NB0900 with a pointer to `ninfer-inspect COMMAND --help`.
 Error usageError(const std::string &command, const std::string &text);
 

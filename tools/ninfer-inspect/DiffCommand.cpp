@@ -16,7 +16,8 @@ equal shape and another format are compared by value.
   -o, --output FORMAT   table (default) or json
   -t, --threads N       default: one per hardware thread, at most 16
       --progress MODE   auto (default), on, off, json
-exit codes: 0 equal, 1 different, 2 usage, 3 bad file, 5 unsupported
+exit codes: 0 equal, 1 different or cannot write, 2 usage, 3 bad file, 5 unsupported,
+            6 out of memory
 )";
 
 Result<ArtifactDifference> difference(const Arguments &arguments) {
@@ -24,8 +25,8 @@ Result<ArtifactDifference> difference(const Arguments &arguments) {
   options.wordsOnly = arguments.has("--words");
   NINFER_ASSIGN_OR_RETURN(options.threads, arguments.threads());
   NINFER_ASSIGN_OR_RETURN(const ProgressMode mode, arguments.progress());
-  NINFER_ASSIGN_OR_RETURN(const Artifact a, Artifact::open(arguments.positionals()[0]));
-  NINFER_ASSIGN_OR_RETURN(const Artifact b, Artifact::open(arguments.positionals()[1]));
+  NINFER_ASSIGN_OR_RETURN(const Artifact a, openArtifact(arguments.positionals()[0]));
+  NINFER_ASSIGN_OR_RETURN(const Artifact b, openArtifact(arguments.positionals()[1]));
   Progress progress("diff", a.payloadBytes(), mode, Progress::Unit::Bytes);
   options.onBytes = [&](uint64_t bytes) { progress.add(bytes); };
   return diffArtifacts(a, b, options);

@@ -23,7 +23,8 @@ output byte for byte. OBJECT is an object id, or a parameter that is bound to on
       --values          represented values only
       --hex             words in hexadecimal: exact codes, scales, and binary32 of the values
   -o, --output FORMAT   table (default), csv (one line per element) or json
-exit codes: 0 ok, 1 cannot write, 2 usage, 3 bad file, 5 unsupported
+exit codes: 0 ok, 1 cannot write, 2 usage, no such object, row or column, 3 bad file,
+            5 unsupported, 6 out of memory
 )";
 
 Result<DumpRequest> request(const Arguments &arguments) {
@@ -48,7 +49,7 @@ Result<DumpRequest> request(const Arguments &arguments) {
 
 Status dump(const Arguments &arguments) {
   NINFER_ASSIGN_OR_RETURN(const DumpRequest wanted, request(arguments));
-  NINFER_ASSIGN_OR_RETURN(const Artifact artifact, Artifact::open(arguments.positionals()[0]));
+  NINFER_ASSIGN_OR_RETURN(const Artifact artifact, openArtifact(arguments.positionals()[0]));
   NINFER_ASSIGN_OR_RETURN(const size_t index,
                           findObjectByName(artifact, arguments.positionals()[1]));
   const auto failed = [] {

@@ -12,13 +12,13 @@ Every byte of every file, counted once: per format, per role, resources, gaps, d
 effective bits per weight with the rule of each figure. Reads the directory only.
 
   -o, --output FORMAT   table (default) or json
-exit codes: 0 ok, 2 usage, 3 bad file, 5 unsupported
+exit codes: 0 ok, 1 cannot write, 2 usage, 3 bad file, 5 unsupported, 6 out of memory
 )";
 
 Result<std::string> page(const Arguments &arguments) {
   NINFER_ASSIGN_OR_RETURN(const std::string output,
                           arguments.choice("--output", {"table", "json"}));
-  NINFER_ASSIGN_OR_RETURN(const Artifact artifact, Artifact::open(arguments.positionals()[0]));
+  NINFER_ASSIGN_OR_RETURN(const Artifact artifact, openArtifact(arguments.positionals()[0]));
   NINFER_ASSIGN_OR_RETURN(const ArtifactLedger ledger, artifactLedger(artifact));
   return output == "json" ? ledgerJson(artifact, ledger).dump(1) + "\n"
                           : ledgerText(artifact, ledger);

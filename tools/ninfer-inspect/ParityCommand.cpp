@@ -11,7 +11,8 @@ namespace {
 
 const char kHelp[] = R"(usage: ninfer-inspect parity SOURCE MODEL.ninfer [-o table|json]
 
-Holds an artifact to its source (model folder, .safetensors, index, .gguf) in three levels:
+Holds an artifact to its source (model folder, .safetensors, index, .gguf) in three levels.
+Dense decoders (Llama, Qwen3) only.
   0  parameters, shapes, config, resources; words that must be kept
   1  every stored word unpacked by a second reader and packed again
   2  values against the source: error per tensor, and words that differ from those the recorded
@@ -21,7 +22,8 @@ Holds an artifact to its source (model folder, .safetensors, index, .gguf) in th
       --max-faults N    faults listed per subject and level, 1..1000 (default 4); all are counted
       --progress MODE   auto, on, off, json
       --gptq-zero-points v1|v2, --tensor-scale replicate   as given to ninfer-convert
-exit codes: 0 ok, 2 usage, 3 bad file, 5 unsupported, 6 out of memory, 8 faults found, 130 interrupted
+exit codes: 0 ok, 1 cannot write, 2 usage, 3 bad file, 5 unsupported, 6 out of memory,
+            8 faults found, 130 interrupted
 )";
 
 std::atomic<bool> interrupted = false;
@@ -49,7 +51,10 @@ Result<ParityReport> check(const Arguments &arguments) {
   options.cancelled = [] { return interrupted.load(); };
   std::signal(SIGINT, onInterrupt);
   std::signal(SIGTERM, onInterrupt);
-  return checkParity(options);
+  auto report = checkParity(options);
+  if (report.ok() || report.error().code != "NB0101")
+    return report;
+  return noteFileKind(report.takeStatus(), options.artifact.string());
 }
 
 } // namespace

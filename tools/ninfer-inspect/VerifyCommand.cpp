@@ -26,7 +26,7 @@ fault is named by object, row, group, lane, byte and rule; the first one ends th
   -t, --threads N       default: one per hardware thread, at most 16
       --progress MODE   auto (default), on, off, json
 exit codes: 0 sound, 1 cannot write, 2 usage, 3 bad file, content or digest, 5 unsupported,
-            130 interrupted
+            6 out of memory, 130 interrupted
 )";
 
 std::atomic<bool> interrupted = false;
@@ -72,7 +72,7 @@ Status hash(const Artifact &artifact, const Request &request) {
 }
 
 int verify(const std::string &file, const Request &request) {
-  auto artifact = Artifact::open(file);
+  auto artifact = openArtifact(file);
   if (!artifact.ok())
     return fail(artifact.error());
   artifact->advise(MappedFile::Access::Sequential);
@@ -94,22 +94,26 @@ int verify(const std::string &file, const Request &request) {
   if (writes ? report->ok() : !request.hash.empty()) {
     hashed = hash(*artifact, request);
     const std::string path = manifestPath(artifact->path()).string();
-    json["manifest"] = {{"path", path}, {"action", request.hash}, {"ok", hashed.ok()}};
-    text += std::string("manifest    ") +
-            (writes ? (hashed.ok() ? "written: " : "not written: ")
-                    : (hashed.ok() ? "agrees: " : "disagrees: ")) +
-            path + "\n";
+    const std::string state = !writes       ? manifestState(*artifact, hashed)
+                              : hashed.ok() ? "written"
+                                            : "not written";
+    json["manifest"] = {
+        {"path", path}, {"action", request.hash}, {"ok", hashed.ok()}, {"state", state}};
+    text += "manifest    " + state + ": " + path + "\n";
   }
   if (const int code = print(request.output == "json" ? json.dump(1) + "\n" : text))
     return code;
   int code = 0;
   if (!report->ok()) {
     const std::string count = std::to_string(report->violations);
+    const size_t listed = report->findings.size();
     Status status = makeError(
         ErrorKind::BadFile, "NB0109",
         file + ": content breaks " +
             (report->stopped
-                 ? "the rules of its formats; the scan ended at the last fault listed"
+                 ? "the rules of its formats; stopped at the first " +
+                       (listed == 1 ? "fault" : std::to_string(listed) + " faults") +
+                       ", --keep-going lists more"
                  : count + (report->violations == 1 ? " rule" : " rules") + " of its formats"));
     if (request.hash == "write")
       status.note("no manifest is written for such content");

@@ -3,6 +3,8 @@
 #include "tools/ninfer-inspect/Command.h"
 
 #include <cstring>
+#include <filesystem>
+#include <string_view>
 
 using namespace ninfer;
 using namespace ninfer::inspect_tool;
@@ -40,8 +42,32 @@ An artifact without a command: as ls.
   -h, --help   --version
 
 exit codes: 0 ok (diff: equal), 1 failed (diff: different), 2 usage, 3 bad file or content,
-            4 plan of another version, 5 unsupported, 6 out of memory, 130 interrupted
+            4 plan of another version, 5 unsupported, 6 out of memory, 8 parity found faults,
+            130 interrupted
 )";
+}
+
+/// A first word that is neither a command nor meant as a file: nothing of that name is there, and
+/// it is a bare word, or more words follow it.
+bool isUnknownCommand(std::span<char *const> args) {
+  if (args.empty())
+    return false;
+  const std::string_view word = args[0];
+  std::error_code ignored;
+  if (word.empty() || word[0] == '-' || word.find('/') != std::string_view::npos ||
+      std::filesystem::exists(word, ignored))
+    return false;
+  return word.find('.') == std::string_view::npos || (args.size() > 1 && args[1][0] != '-');
+}
+
+int unknownCommand(const std::string &word) {
+  Error error = usageError("", "unknown command '" + word + "'");
+  error.notes.push_back("there is no file of that name either");
+  std::string names;
+  for (const Command &command : kCommands)
+    names += (names.empty() ? "" : ", ") + std::string(command.name);
+  error.help.push_back("the commands are " + names);
+  return fail(error);
 }
 
 } // namespace
@@ -58,5 +84,5 @@ int main(int argc, char **argv) {
     if (std::strcmp(arg, "--version") == 0)
       return print("ninfer-inspect " NINFER_VERSION "\n");
   }
-  return runFile(args);
+  return isUnknownCommand(args) ? unknownCommand(args[0]) : runFile(args);
 }

@@ -205,6 +205,75 @@ TEST_F(Manifest, IsReadStrictly) {
   EXPECT_EQ(check(), "ok");
 }
 
+TEST_F(Manifest, EveryStatementIsCompared) {
+  write();
+  const std::string good = readAll(manifest_);
+  const auto told = [&](const std::string &text,
+                        const std::function<void(nlohmann::ordered_json &)> &change) {
+    Model::put(manifest_, good);
+    edit(change);
+    const std::string message = check();
+    EXPECT_NE(message.find(text), std::string::npos) << text << "\n" << message;
+  };
+  const std::string differs = "NB0124 " + path_.string() + ": ";
+  // objects[1] is q4 (5x131), objects[0] a resource.
+  told(differs + "object 'q4': shape[1] is 131, the manifest has 132",
+       [](auto &json) { json["objects"][1]["shape"][1] = 132; });
+  told(differs + "object 'q4': shape[2] is nothing, the manifest has 1",
+       [](auto &json) { json["objects"][1]["shape"].push_back(1); });
+  told(differs + "object 'q4': shape is an array, the manifest has nothing",
+       [](auto &json) { json["objects"][1].erase("shape"); });
+  told(differs + "object 'q4': format is \"Q4G64_F16S\", the manifest has \"Q5G64_F16S\"",
+       [](auto &json) { json["objects"][1]["format"] = "Q5G64_F16S"; });
+  told(differs + "object 'q4': layout is \"row-split-k128-v1\", the manifest has \"x\"",
+       [](auto &json) { json["objects"][1]["layout"] = "x"; });
+  told(differs + "object 'q4': provenance[0] is \"F32\", the manifest has \"BF16\"",
+       [](auto &json) { json["objects"][1]["provenance"][0] = "BF16"; });
+  told(differs + "object 'q5': provenance is nothing, the manifest has an array",
+       [](auto &json) { json["objects"][2]["provenance"] = {1}; });
+  told(differs + "object 'tokenizer': format is nothing, the manifest has \"BF16\"",
+       [](auto &json) { json["objects"][0]["format"] = "BF16"; });
+  told(differs + "provenance.converter is \"c 1\", the manifest has \"c 2\"",
+       [](auto &json) { json["provenance"]["converter"] = "c 2"; });
+  told(differs + "provenance.source.files[0].sha256 is \"00\", the manifest has \"01\"",
+       [](auto &json) { json["provenance"]["source"]["files"][0]["sha256"] = "01"; });
+  told(differs + "provenance.more is nothing, the manifest has true",
+       [](auto &json) { json["provenance"]["more"] = true; });
+  told(differs + "provenance is an object, the manifest has null",
+       [](auto &json) { json["provenance"] = nullptr; });
+  told(differs + "versions.encoders[0] is \"ENCODER_V1\", the manifest has nothing",
+       [](auto &json) { json["versions"]["encoders"].clear(); });
+  told(differs + "versions.formats[9] is nothing, the manifest has \"Z\"",
+       [](auto &json) { json["versions"]["formats"].push_back("Z"); });
+  told(differs + "storage signature is ",
+       [](auto &json) { json["container"]["storage_signature"] = std::string(64, '0'); });
+  told("NB0123", [](auto &json) { json["versions"] = nlohmann::ordered_json::object(); });
+  told("NB0123", [](auto &json) { json["versions"]["more"] = {"x"}; });
+  told("NB0123", [](auto &json) { json["versions"]["layouts"] = "x"; });
+  told("NB0123", [](auto &json) { json["versions"]["layouts"][0] = 1; });
+  told("NB0123", [](auto &json) { json["objects"][1]["shape"][0] = -1; });
+  told("NB0123", [](auto &json) { json["objects"][1]["shape"] = "5x131"; });
+  told("NB0123", [](auto &json) { json["objects"][1]["layout"] = ""; });
+  told("NB0123", [](auto &json) { json["tool"]["version"] = ""; });
+  told("NB0123", [](auto &json) { json["tool"]["version"] = 1; });
+  told("NB0123", [](auto &json) { json["tool"]["name"] = "other"; });
+  told("NB0123", [](auto &json) { json["tool"]["more"] = 1; });
+  told("NB0123", [](auto &json) { json["tool"] = "ninfer"; });
+  told("ok", [](auto &json) { json["tool"]["version"] = "0.0.1"; });
+  told("ok", [](auto &json) { // the order of members states nothing
+    json = nlohmann::ordered_json(nlohmann::json(json));
+  });
+}
+
+TEST_F(Manifest, NamesTheEntryFile) {
+  write();
+  edit([](auto &json) { json["files"][0]["path"] = "other"; });
+  const std::string message = check();
+  EXPECT_NE(message.find("file 'other' is recorded but not there"), std::string::npos) << message;
+  EXPECT_NE(message.find("entry file 'm.ninfer' is not recorded"), std::string::npos) << message;
+  EXPECT_EQ(message.find("''"), std::string::npos) << message;
+}
+
 TEST_F(Manifest, StopsWhenInterruptedOrAPartIsMissing) {
   ManifestOptions options;
   options.cancelled = [] { return true; };

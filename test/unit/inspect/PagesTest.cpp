@@ -153,6 +153,29 @@ TEST_F(Pages, ShowCountsWhatTheWordsHold) {
   }
 }
 
+TEST_F(Pages, RangesOfOneSign) {
+  for (const std::string format : {"q8", "fp32"})
+    for (const bool negative : {true, false}) {
+      Model model;
+      model.items = {tensor("w", format, 2, 32, 1)};
+      Item &w = model["w"];
+      const bool integer = format == "q8";
+      for (uint64_t r = 0; r < 2; ++r) {
+        for (uint64_t c = 0; c < 32; ++c) // 2 and once 5
+          w.setCode(r, c,
+                    integer ? (negative ? 0xfe : 0x02) : (negative ? 0xc0000000 : 0x40000000));
+        if (integer)
+          w.setScale(r, 0, 0x3c00);
+      }
+      w.setCode(1, 7, integer ? (negative ? 0xfb : 0x05) : (negative ? 0xc0a00000 : 0x40a00000));
+      const Artifact artifact = open(model);
+      const Json statistics = (*showJson(artifact, 0, 2))["statistics"];
+      EXPECT_EQ(statistics["values"].dump(), negative ? "[-5,-2]" : "[2,5]") << format;
+      if (integer)
+        EXPECT_EQ(statistics["codes"].dump(), negative ? "[-5,-2]" : "[2,5]");
+    }
+}
+
 TEST_F(Pages, ShowRangesProvenanceAndPlaces) {
   Model model;
   model.items = {tensor("w", "q8", 4, 64, 1), tensor("f", "fp32", 2, 3, 1), resource("r", "abc")};

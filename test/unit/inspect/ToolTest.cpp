@@ -1,6 +1,7 @@
 // ninfer-inspect as a program: exit codes, what goes to which stream, and that JSON is JSON.
 #include "test/unit/inspect/TestModel.h"
 
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 using namespace ninfer::test;
@@ -59,6 +60,13 @@ TEST_F(InspectTool, HelpOfEveryCommand) {
     expectError({command}, 2, "ninfer-inspect " + command + " --help lists the options");
     expectError({command, file_, "--bogus"}, 2, "error[NB0900]: unknown option --bogus");
   }
+  EXPECT_NE(all.out.find("8 parity found faults"), std::string::npos);
+  for (const std::string command : {"ls", "show", "dump", "verify", "ledger", "parity"})
+    for (const std::string code : {"1 cannot write", "2 usage", "3 bad file", "5 unsupported",
+                                   "6 out of memory"}) // whatever fails ends with one of them
+      EXPECT_NE(run({command, "--help"}).out.find(code), std::string::npos) << command << code;
+  EXPECT_NE(run({"parity", "--help"}).out.find("Dense decoders (Llama, Qwen3) only"),
+            std::string::npos);
   EXPECT_EQ(run({"--version"}).out.find("ninfer-inspect "), 0u);
 }
 
@@ -73,6 +81,65 @@ TEST_F(InspectTool, PlansAndFilesWithoutACommand) {
   expectError({(folder_ / "none").string()}, 3, "NB0901");
   expectError({"ls", (folder_ / "none").string()}, 3, "NB0901");
   expectError({"ls", (folder_ / "x.bin").string()}, 3, "NB0101");
+}
+
+TEST_F(InspectTool, UnknownCommandsAreNamed) {
+  for (const std::vector<std::string> &words : std::vector<std::vector<std::string>>{
+           {"frob", file_}, {"frob"}, {"frob", "--kernels"}, {"frob.x", file_}}) {
+    expectError(words, 2, "error[NB0900]: unknown command '" + words[0] + "'");
+    expectError(words, 2, "ls, show, dump, verify, ledger, diff, parity");
+  }
+  expectError({"frob.ninfer"}, 3, "NB0901"); // meant as a file
+  expectError({file_, "frob"}, 2, "unexpected argument 'frob'");
+}
+
+TEST_F(InspectTool, FilesOfAnotherKindAreNamed) {
+  const std::string gguf = (folder_ / "x.gguf").string(), plan = (folder_ / "x.plan").string();
+  Model::put(gguf, "GGUF\x03" + std::string(100, '\0'));
+  Model::put(plan, std::string("NINPLAN\0", 8) + std::string(100, '\0'));
+  for (const std::vector<std::string> &command :
+       std::vector<std::vector<std::string>>{{"ls"}, {"ledger"}, {"verify"}, {"show"}, {"dump"}}) {
+    std::vector<std::string> arguments = {command[0], gguf};
+    if (command[0] == "show" || command[0] == "dump")
+      arguments.push_back("q4");
+    expectError(arguments, 3, "note: " + gguf + " is a GGUF model");
+    arguments[1] = plan;
+    expectError(arguments, 3, "note: " + plan + " is a plan of ninfer-build");
+    arguments[1] = folder_.string();
+    expectError(arguments, 3, " is a folder");
+  }
+  expectError({"diff", file_, gguf}, 3, "is a GGUF model");
+  expectError({"diff", gguf, file_}, 3, "is a GGUF model");
+}
+
+TEST_F(InspectTool, StateOfTheManifest) {
+  const std::string manifest = file_ + ".manifest.json";
+  const auto expectState = [&](const std::string &state) {
+    const Outcome o = run({"verify", file_, "--hash", "check"});
+    EXPECT_EQ(o.code, state == "agrees" ? 0 : 3) << o.err;
+    EXPECT_NE(o.out.find("manifest    " + state + ": " + manifest + "\n"), std::string::npos)
+        << state << "\n"
+        << o.out;
+    EXPECT_EQ(json({"verify", file_, "--hash", "check"}, o.code)["manifest"]["state"], state);
+  };
+  expectState("missing");
+  ASSERT_TRUE(std::filesystem::create_directory(manifest));
+  expectState("a folder");
+  std::filesystem::remove(manifest);
+  ASSERT_EQ(mkfifo(manifest.c_str(), 0600), 0);
+  expectState("not a regular file");
+  std::filesystem::remove(manifest);
+  Model::put(manifest, "{\"manifest\": ");
+  expectState("not strict JSON");
+  Model::put(manifest, "{}");
+  expectState("not a side manifest");
+  std::filesystem::remove(manifest);
+  EXPECT_EQ(json({"verify", file_, "--hash", "write"})["manifest"]["state"], "written");
+  expectState("agrees");
+  model_["q4"].setCode(0, 0, model_["q4"].code(0, 0) ^ 3);
+  model_["q4"].setScale(0, 0, 0x3c00);
+  model_.write(file_);
+  expectState("disagrees");
 }
 
 TEST_F(InspectTool, CommandLinesAreChecked) {
@@ -120,6 +187,9 @@ TEST_F(InspectTool, VerifyNamesTheFault) {
   EXPECT_EQ(o.out.find("bf16-scale"), std::string::npos) << o.out;
   EXPECT_NE(o.err.find("error[NB0109]"), std::string::npos) << o.err;
   EXPECT_NE(o.err.find("{\"phase\":\"verify\""), std::string::npos) << o.err;
+  EXPECT_NE(o.err.find("stopped at the first fault, --keep-going lists more"), std::string::npos);
+  EXPECT_NE(run({"verify", file_, "--max-faults", "2"}).err.find("stopped at the first 2 faults, "),
+            std::string::npos);
   nlohmann::json first = json({"verify", file_}, 3);
   ASSERT_EQ(first["faults"].size(), 1u);
   EXPECT_EQ(first["faults"][0]["object"], "q8");
