@@ -1,6 +1,7 @@
 #include "convert/Converter.h"
 
 #include "artifact/formats/Encode.h"
+#include "convert/Output.h"
 #include "convert/Vision.h"
 #include "convert/quantized/PackedWeight.h"
 #include "models/Hybrid.h"
@@ -31,10 +32,17 @@ public:
 
   Result<ConvertReport> run() {
     auto start = std::chrono::steady_clock::now();
-    NINFER_RETURN_IF_ERROR(checkOutput());
+    if (!options_.dryRun) {
+      NINFER_RETURN_IF_ERROR(
+          checkOutputName(options_.output, options_.maxFileBytes.has_value()));
+      if (!options_.force)
+        NINFER_RETURN_IF_ERROR(checkOutputReplaceable(options_.output, false));
+    }
     NINFER_ASSIGN_OR_RETURN(
         checkpoint_, openCheckpoint(options_.source, {options_.tokenizer, options_.imports, options_.vision}));
     NINFER_RETURN_IF_ERROR(checkSourceIsNotOutput());
+    if (!options_.dryRun && options_.force)
+      NINFER_RETURN_IF_ERROR(checkOutputReplaceable(options_.output, true));
     chooseRecipe();
     NINFER_RETURN_IF_ERROR(recipe_->checkLayers(numLayersOf(checkpoint_.config)));
     NINFER_RETURN_IF_ERROR(planObjects());
@@ -51,17 +59,6 @@ public:
   }
 
 private:
-  Status checkOutput() const {
-    std::error_code error;
-    if (options_.dryRun || options_.force ||
-        !fs::exists(fs::symlink_status(options_.output, error)))
-      return Status();
-    Status status(
-        makeError(ErrorKind::Usage, "NB0905", options_.output.string() + ": file exists"));
-    status.help("--force replaces it");
-    return status;
-  }
-
   Status checkSourceIsNotOutput() const {
     std::error_code error;
     for (const SourceFile &file : checkpoint_.tensors.files)

@@ -33,7 +33,7 @@ struct ConvertOptions {
   bool vision = false;       ///< the vision tower of a hybrid model is taken along
   bool sourceDigest = false; ///< SHA-256 of every source file into the provenance
   bool dryRun = false;       ///< everything but the encoding and the file
-  bool force = false;        ///< an existing output is replaced
+  bool force = false;        ///< an existing artifact is replaced
   std::optional<uint64_t> maxFileBytes; ///< larger artifacts go into several files
   unsigned threads = 0;      ///< 0: one per hardware thread, at most 16
   ProgressMode progress = ProgressMode::Off;
@@ -73,7 +73,8 @@ struct ConvertReport {
 
 /// Runs the whole conversion. Nothing appears under the output name unless everything succeeded.
 /// Errors: those of openCheckpoint, planTensor, scanTensor, encodeTensor and ArtifactWriter; Usage
-/// (NB0905) when the output exists and may not be replaced or is one of the source files; Usage
+/// (NB0905) when the output exists and may not be replaced (convert/Output.h) or is one of the source
+/// files; Usage (NB0904) when its name or those of its parts are too long; Usage
 /// (NB0318) when the recipe names a layer the model does not have; OutOfMemory (NB0322);
 /// Interrupted (NB0321).
 Result<ConvertReport> convertCheckpoint(const ConvertOptions &options);

@@ -2,6 +2,8 @@
 
 #include "artifact/container/Names.h"
 #include "artifact/container/Reader.h"
+#include "artifact/container/Verify.h"
+#include "convert/Output.h"
 #include "models/Hybrid.h"
 #include "models/Identity.h"
 #include "support/Json.h"
@@ -68,19 +70,25 @@ private:
     directory().metadata = source_.metadata;
     directory().provenance = source_.provenance;
     plan_.artifact.extendPayload(payloadBytes_);
-    if (options_.modelName)
+    // Other file sizes are no other artifact: split and joined again it has its first bytes.
+    if (options_.modelName && directory().metadata.value("name", Json()) != *options_.modelName) {
       directory().metadata["name"] = *options_.modelName;
-    recordSource();
+      recordSource();
+    }
     return {};
   }
 
   Status setIdentity() {
     Identity identity = *source_.identity;
-    if (options_.weightsId)
-      identity.weightsId = *options_.weightsId;
-    else if (identity.weightsId.empty())
+    if (identity.weightsId.empty())
       if (const auto model = storedModel(identity))
         identity.weightsId = model->weightsId;
+    if (options_.weightsId && !identity.weightsId.empty() &&
+        identity.weightsId != *options_.weightsId)
+      return refuse(options_, "the weights are '" + identity.weightsId + "', --weights-id says '" +
+                                  *options_.weightsId + "'");
+    if (options_.weightsId)
+      identity.weightsId = *options_.weightsId;
     if (options_.config || options_.modelName)
       return refuse(options_, "framing 2 has no config and no public name");
     if (identity.weightsId.empty()) {
@@ -194,6 +202,18 @@ private:
     }
     if (options_.config)
       upgrade["config"] = options_.config->filename().string();
+    // Earlier records, newest first; each of theirs moves into the one list.
+    if (const auto last = directory().provenance.find("upgrade");
+        last != directory().provenance.end()) {
+      Json record = *last, earlier = Json::array();
+      if (record.is_object() && record.contains("previous")) {
+        earlier = record["previous"].is_array() ? record["previous"]
+                                                : Json::array({record["previous"]});
+        record.erase("previous");
+      }
+      earlier.insert(earlier.begin(), std::move(record));
+      upgrade["previous"] = std::move(earlier);
+    }
     directory().provenance["upgrade"] = std::move(upgrade);
   }
 
@@ -218,6 +238,15 @@ Status streamObject(const Artifact &artifact, size_t index, const UpgradeOptions
   return {};
 }
 
+/// The source's own faults, under its name.
+Status verifySource(const Artifact &source, const UpgradeOptions &options) {
+  VerifyOptions verify;
+  verify.stopEarly = true;
+  verify.cancelled = options.cancelled;
+  NINFER_ASSIGN_OR_RETURN(const VerifyReport found, verifyArtifact(source, verify));
+  return verifyReportStatus(found, options.source.string());
+}
+
 Status checkOutput(const UpgradeOptions &options, const Directory &source) {
   std::error_code ignored;
   const auto sameAs = [&](const fs::path &file) {
@@ -229,10 +258,7 @@ Status checkOutput(const UpgradeOptions &options, const Directory &source) {
   if (isSource)
     return makeError(ErrorKind::Usage, "NB0905",
                      options.output.string() + ": the output is a file of the source");
-  if (options.force || !fs::exists(fs::symlink_status(options.output, ignored)))
-    return {};
-  Status status = makeError(ErrorKind::Usage, "NB0905", options.output.string() + ": file exists");
-  return std::move(status.help("--force replaces it"));
+  return checkOutputReplaceable(options.output, options.force);
 }
 
 } // namespace
@@ -244,9 +270,11 @@ Result<UpgradePlan> planUpgrade(const Directory &source, uint64_t payloadBytes,
 
 Result<UpgradeReport> upgradeArtifact(const UpgradeOptions &options) {
   const auto start = std::chrono::steady_clock::now();
+  NINFER_RETURN_IF_ERROR(checkOutputName(options.output, options.maxFileBytes.has_value()));
   NINFER_ASSIGN_OR_RETURN(const Artifact source, Artifact::open(options.source));
   const Directory &directory = source.directory();
   NINFER_RETURN_IF_ERROR(checkOutput(options, directory));
+  NINFER_RETURN_IF_ERROR(checkAllObjects(directory, options.source.string()));
   NINFER_ASSIGN_OR_RETURN(const UpgradePlan plan,
                           planUpgrade(directory, source.payloadBytes(), options));
   UpgradeReport report;
@@ -300,7 +328,14 @@ Result<UpgradeReport> upgradeArtifact(const UpgradeOptions &options) {
       digests.push_back(hash.finish());
     }
   }
-  NINFER_ASSIGN_OR_RETURN(report.written, writer.finish());
+  Result<WriteReport> written = writer.finish();
+  if (!written.ok()) {
+    // Content the writer refuses came from the source, whose name the user knows.
+    if (written.error().kind == ErrorKind::BadFile)
+      NINFER_RETURN_IF_ERROR(verifySource(source, options));
+    return written.takeStatus();
+  }
+  report.written = written.take();
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return report;
 }

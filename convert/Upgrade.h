@@ -24,7 +24,7 @@ struct UpgradeOptions {
   std::optional<std::filesystem::path> config;
   std::optional<std::string> weightsId; ///< for framing 2 from framing 1, unless it is known
   std::optional<std::string> modelName; ///< public name, instead of the source's
-  bool force = false;                   ///< an existing output is replaced
+  bool force = false;                   ///< an existing artifact is replaced
   ProgressMode progress = ProgressMode::Off;
   std::function<bool()> cancelled = {}; ///< polled; true ends the work with Interrupted
 };
@@ -46,15 +46,18 @@ struct UpgradeReport {
 /// The directory of the upgraded artifact. From framing 1 or 2 to 3: names become ids; of a known
 /// identity (models/Identity.h) every parameter and Use is written, else each tensor is bound as a
 /// whole under its own name; resources get the role that is the last part of their name. From 3 to
-/// 3: everything is kept. `metadata.name` and `provenance.upgrade` say where it comes from.
-/// Errors: NB0112 (Usage) when the target needs what is not given, or cannot hold the source;
+/// 3: everything is kept, and nothing is recorded unless the public name changes. `metadata.name` and
+/// `provenance.upgrade` say where it comes from; earlier records follow in the member `previous`.
+/// Errors: NB0112 (Usage) when the target needs what is not given, cannot hold the source, or a given
+/// weights id is not that of the source;
 /// NB0307 when the objects are not those of their known identity; NB0910 for the config file.
 Result<UpgradePlan> planUpgrade(const Directory &source, uint64_t payloadBytes,
                                 const UpgradeOptions &options);
 
 /// Plans, copies, and compares the SHA-256 of every object in the reopened output with the source
-/// before it gets its name. Errors: those of Artifact, planUpgrade and ArtifactWriter; NB0905 when
-/// the output exists, or is a file of the source; NB0113 when a digest differs; NB0321 interrupted.
+/// before it gets its name. Errors: those of Artifact, planUpgrade and ArtifactWriter, under the name
+/// of the source where it is at fault; NB0904 and NB0905 as convert/Output.h, or when the output is a
+/// file of the source; NB0113 when a digest differs; NB0321 interrupted.
 Result<UpgradeReport> upgradeArtifact(const UpgradeOptions &options);
 
 /// One line per fact, or one JSON object with stable members.

@@ -201,6 +201,7 @@ private:
       return true;
     refuse(module, "one scale per tensor: the registered format has one per row; "
                    "--tensor-scale replicate writes it once per row");
+    context_.refusals().help(kReplicateHelp);
     return false;
   }
 

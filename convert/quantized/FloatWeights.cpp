@@ -5,6 +5,7 @@
 #include "support/Bytes.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 
 namespace ninfer {
@@ -20,6 +21,13 @@ std::string byteText(uint8_t byte) {
   char text[8];
   std::snprintf(text, sizeof text, "0x%02x", byte);
   return text;
+}
+
+/// Codes and scales may be legal and their product too large for binary32.
+Error infiniteValue(const std::string &where, uint64_t column) {
+  return makeError(ErrorKind::BadFile, "NB0317",
+                   where + " column " + std::to_string(column) +
+                       ": the represented value is infinite");
 }
 
 Error badWord(const std::string &text) { return makeError(ErrorKind::BadFile, "NB0326", text); }
@@ -57,7 +65,9 @@ public:
   Format format() const override { return Format::NVFP4; }
 
   Status check() override {
-    return forRows(components_[1], shape_[0],
+    uint8_t largest = 0; // finite positive words are in the order of their values
+    NINFER_RETURN_IF_ERROR(
+        forRows(components_[1], shape_[0],
                    [&](uint64_t row, std::span<const std::byte> scales) -> Status {
                      for (uint64_t group = 0; group < scales.size(); ++group) {
                        const auto byte = static_cast<uint8_t>(scales[group]);
@@ -67,9 +77,13 @@ public:
                                         ((byte & 0x7f) == 0x7f ? " is NaN"
                                          : byte == 0x80        ? " is negative zero"
                                                                : " is negative"));
+                       largest = std::max(largest, byte);
                      }
                      return Status();
-                   });
+                   }));
+    constexpr uint8_t kLargestCode = 7;
+    return std::isinf(reconstructBlockScaled(largest, kLargestCode, divisor_)) ? checkValues()
+                                                                               : Status();
   }
 
   Status readRows(uint64_t first, uint64_t count, PackedRows &out) const override {
@@ -88,6 +102,23 @@ public:
   }
 
 private:
+  /// Every represented value: only where the largest scale allows an infinite one.
+  Status checkValues() const {
+    constexpr uint64_t kRows = 64;
+    PackedRows rows;
+    const uint64_t k = shape_[1];
+    for (uint64_t first = 0; first < shape_[0]; first += kRows) {
+      const uint64_t count = std::min(kRows, shape_[0] - first);
+      NINFER_RETURN_IF_ERROR(readRows(first, count, rows));
+      for (uint64_t i = 0; i < count * k; ++i)
+        if (std::isinf(reconstructBlockScaled(rows.blockScales[i / kBlock], rows.words[i], divisor_)))
+          return infiniteValue(components_[0].place() + " row " + std::to_string(first + i / k) +
+                                   " group " + std::to_string(i % k / kBlock),
+                               i % k);
+    }
+    return Status();
+  }
+
   uint32_t divisor_;
 };
 
@@ -118,14 +149,21 @@ public:
     NINFER_RETURN_IF_ERROR(readScales(0, shape_[0], scales));
     return forRows(components_[0], shape_[0],
                    [&](uint64_t row, std::span<const std::byte> codes) -> Status {
-                     bool zero = scales[row] == 0;
+                     constexpr uint8_t kLargestCode = 0x7e;
+                     const bool zero = scales[row] == 0;
+                     const bool large = std::isinf(reconstructRowScaled(scales[row], kLargestCode));
                      for (uint64_t column = 0; column < codes.size(); ++column) {
                        const auto byte = static_cast<uint8_t>(codes[column]);
-                       if (isValidE4m3fnCode(byte) && !(zero && (byte & 0x7f) != 0))
+                       const bool infinite = large && isValidE4m3fnCode(byte) &&
+                                             std::isinf(reconstructRowScaled(scales[row], byte));
+                       if (isValidE4m3fnCode(byte) && !(zero && (byte & 0x7f) != 0) && !infinite)
                          continue;
-                       std::string where = components_[0].place() + " row " + std::to_string(row) +
-                                           " column " + std::to_string(column) + ": code byte " +
-                                           byteText(byte);
+                       const std::string place = components_[0].place() + " row " +
+                                                 std::to_string(row);
+                       if (infinite)
+                         return infiniteValue(place, column);
+                       std::string where = place + " column " + std::to_string(column) +
+                                           ": code byte " + byteText(byte);
                        if (!isValidE4m3fnCode(byte))
                          return badWord(where + " is NaN");
                        return makeError(ErrorKind::Unsupported, "NB0327",

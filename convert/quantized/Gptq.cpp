@@ -39,8 +39,12 @@ public:
     NINFER_RETURN_IF_ERROR(overrides());
     size_t quantized = 0;
     for (const SourceModule &module : context_.modules()) {
-      if (!module.isLinear() || !context_.has(module.name + ".qweight"))
+      if (!module.isLinear())
         continue;
+      if (!context_.has(module.name + ".qweight")) {
+        NINFER_RETURN_IF_ERROR(checkPlainHead(module));
+        continue;
+      }
       ++quantized;
       NINFER_RETURN_IF_ERROR(importModule(module));
     }
@@ -193,6 +197,27 @@ private:
         entry.quantized = false;
       overrides_.push_back(std::move(entry));
     }
+    return Status();
+  }
+
+  /// Which matrices of the layers are quantized the tensors say; of the head the config does.
+  Status checkPlainHead(const SourceModule &module) {
+    const Json *head = find(members_, "lm_head");
+    if (module.name != "lm_head" || module.tied || !head)
+      return Status();
+    if (!head->is_boolean())
+      return makeError(ErrorKind::BadFile, kCode,
+                       config_.where + ".lm_head must be true or false, got " + jsonExcerpt(*head));
+    if (!head->get<bool>())
+      return Status();
+    for (const Override &entry : overrides_) {
+      NINFER_ASSIGN_OR_RETURN(const std::string *target, entry.targets.match(module));
+      if (target && !entry.quantized)
+        return Status();
+      if (target)
+        break;
+    }
+    context_.refusals().fault("missing: tensor 'lm_head.qweight' (lm_head is true)");
     return Status();
   }
 

@@ -20,6 +20,11 @@ void Refusals::fault(const std::string &text) {
   fault_ = true;
 }
 
+void Refusals::help(const std::string &text) {
+  if (std::find(help_.begin(), help_.end(), text) == help_.end())
+    help_.push_back(text);
+}
+
 Status Refusals::status(const std::string &where) const {
   if (lines_.empty())
     return Status();
@@ -32,7 +37,11 @@ Status Refusals::status(const std::string &where) const {
     status.note(lines_[i]);
   if (lines_.size() > kMaxListed)
     status.note("and " + std::to_string(lines_.size() - kMaxListed) + " more");
-  return fault_ ? std::move(status) : withRefusalHelp(std::move(status));
+  if (fault_)
+    return status;
+  for (const std::string &text : help_)
+    status.help(text);
+  return withRefusalHelp(std::move(status));
 }
 
 Status withRefusalHelp(Status status) {

@@ -61,6 +61,10 @@ struct SourceModule {
 /// Modules with weights of a decoder under their Hugging Face names, in inventory order.
 std::vector<SourceModule> huggingFaceModules(const DecoderConfig &config);
 
+/// Of a matrix refused for its one scale.
+inline constexpr const char *kReplicateHelp =
+    "--tensor-scale replicate writes the one scale of a tensor once per row";
+
 /// Collects what an import refuses, so that one run lists all of it.
 class Refusals {
 public:
@@ -68,13 +72,15 @@ public:
   void refuse(const std::string &tensor, const std::string &rule);
   /// A fault of the file: missing or contradictory tensors. The whole becomes BadFile (NB0325).
   void fault(const std::string &text);
+  /// What else the user can do about a refusal; comes before the general advice, once.
+  void help(const std::string &text);
   bool empty() const { return lines_.empty(); }
   size_t size() const { return lines_.size(); }
   /// Ok when empty; else one error with the list as notes, capped, and what the user can do.
   Status status(const std::string &where) const;
 
 private:
-  std::vector<std::string> lines_;
+  std::vector<std::string> lines_, help_;
   bool fault_ = false;
 };
 

@@ -150,9 +150,10 @@ Result<std::optional<QuantConfig>> findQuantization(const Json &config,
       }
   if (!out)
     return out;
-  if (!out->members.is_object() || out->members.empty())
-    return bad(out->where + " must be an object that is not empty, got " +
-               jsonExcerpt(out->members));
+  if (!out->members.is_object())
+    return bad(out->where + " must be an object, got " + jsonExcerpt(out->members));
+  if (out->members.empty())
+    return bad(out->where + " must not be empty");
   const Json &members = out->members;
   std::string name = out->method;
   if (name.empty()) {

@@ -355,6 +355,7 @@ private:
       if (!context_.options().replicateTensorScale) {
         refuse(module, "one scale per tensor: the registered format has one per row; "
                        "--tensor-scale replicate writes it once per row");
+        context_.refusals().help(kReplicateHelp);
         return Status();
       }
       parts.notes.push_back("one scale per tensor, written once per row");

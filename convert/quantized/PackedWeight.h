@@ -76,7 +76,7 @@ public:
   /// Scans what only the data tells: scales that are NaN, negative or not representable, illegal
   /// codes, zero points. Called before readRows, also in a dry run, never beside another call; may
   /// be called again. BadFile (NB0326) for a
-  /// word no reader could accept; Unsupported (NB0327) for a legal word the registered format
+  /// word no reader could accept, (NB0317) for a represented value that is infinite; Unsupported (NB0327) for a legal word the registered format
   /// cannot hold. Names file, tensor, row, group and byte.
   virtual Status check() = 0;
   /// Words of rows [first, first + count), resized to fit.

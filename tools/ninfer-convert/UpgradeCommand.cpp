@@ -1,6 +1,7 @@
 #include "tools/ninfer-convert/UpgradeCommand.h"
 
 #include "convert/Upgrade.h"
+#include "tools/ninfer-convert/NotEmpty.h"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -43,8 +44,10 @@ void declare(CLI::App &app, Arguments &a) {
                  "the model's config.json, for an artifact of framing 1 or 2 whose model this "
                  "program does not know");
   app.add_option("--weights-id", a.weightsId,
-                 "weights id, for framing 2 from framing 1 of a model this program does not know");
-  app.add_option("--name", a.name, "public model name (default: the artifact's)");
+                 "weights id, for framing 2 from framing 1 of a model this program does not know")
+      ->check(notEmpty());
+  app.add_option("--name", a.name, "public model name (default: the artifact's)")
+      ->check(notEmpty());
   app.add_flag("-f,--force", a.force, "replace an existing output");
   app.add_option("--report", a.report, "what to print on stdout")
       ->check(CLI::IsMember({"summary", "json", "none"}))

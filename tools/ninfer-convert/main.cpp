@@ -2,6 +2,7 @@
 // options in, report on stdout, everything else on stderr, exit code by the kind of the error.
 #include "convert/Converter.h"
 #include "convert/Report.h"
+#include "tools/ninfer-convert/NotEmpty.h"
 #include "tools/ninfer-convert/UpgradeCommand.h"
 
 #include <CLI/CLI.hpp>
@@ -76,7 +77,8 @@ void declare(CLI::App &app, Arguments &a) {
   app.add_option("--activation-policy", a.policy, "widest permission for activations")
       ->check(CLI::IsMember({"A16Only", "AllowA8", "AllowA4"}))
       ->capture_default_str();
-  app.add_option("--name", a.name, "public model name (default: the source's)");
+  app.add_option("--name", a.name, "public model name (default: the source's)")
+      ->check(notEmpty());
   app.add_flag("--no-tokenizer", a.noTokenizer, "write no text resources");
   app.add_flag("--vision", a.vision, "take the vision tower and its preprocessor files along");
   app.add_flag("--source-digest", a.sourceDigest,
@@ -102,6 +104,9 @@ Result<ConvertOptions> toOptions(const Arguments &a) {
     return usage("no output given (-o MODEL.ninfer, or --dry-run)");
   if (a.output == "-")
     return usage("-o -: an artifact cannot go to standard output (a file of that name is ./-)");
+  if (a.requantize && a.recipe == "keep")
+    return usage("--requantize and --recipe keep contradict each other: keep leaves packed weights "
+                 "as they are (bf16 decodes them)");
   ConvertOptions options;
   options.source = a.source;
   options.output = a.output.empty() ? "model.ninfer" : a.output;

@@ -233,6 +233,51 @@ TEST(CompressedNvfp4, ShapesTheLayoutCannotHoldAreRefusedAndMayBeRequantized) {
   EXPECT_EQ(c.line(kGate).profile, "BF16_RNE");
 }
 
+/// Legal words, but their value is beyond binary32.
+TEST(CompressedNvfp4, InfiniteRepresentedValuesAreRefused) {
+  for (const bool requantize : {false, true}) {
+    Case c;
+    c.options.requantize = requantize;
+    c.model.quantization = compressedConfig("nvfp4-pack-quantized", kNvfp4, kOnlyGate);
+    auto tensors = nvfp4Tensors(128, 64, 5, 0x00800000); // 2^-126
+    tensors[0].bytes.assign(tensors[0].bytes.size(), '\x11'); // 0.5
+    tensors[1].bytes.assign(tensors[1].bytes.size(), '\x38'); // 1
+    tensors[0].bytes[70 * 32 + 20] = '\x71'; // 6 at row 70, column 41: 6 * 2^126 is infinite
+    c.model.modules["mlp.gate_proj"] = tensors;
+    c.run();
+    EXPECT_EQ(c.code, "NB0317") << c.error;
+    EXPECT_TRUE(c.has("tensor 'model.layers.0.mlp.gate_proj.weight_packed' row 70 group 2 column "
+                      "41: the represented value is infinite"))
+        << c.error;
+    // -3 * 2^126 is finite.
+    tensors[0].bytes[70 * 32 + 20] = '\xd1';
+    c.model.modules["mlp.gate_proj"] = tensors;
+    c.options.requantize = false;
+    c.run();
+    EXPECT_EQ(c.code, "") << c.error;
+  }
+}
+
+TEST(CompressedFp8, InfiniteRepresentedValuesAreRefused) {
+  for (const char code : {'\x7e', '\x3a', '\xba', '\x38'}) { // 448, +-1.25, 1
+    Case c;
+    c.model.intermediate = 2;
+    c.model.quantization = compressedConfig("float-quantized", kFp8, kOnlyGate);
+    std::string codes(128, '\x38');
+    codes[64 + 9] = code;
+    c.model.modules["mlp.gate_proj"] = {{"weight", "F8_E4M3", {2, 64}, codes},
+                                        {"weight_scale", "BF16", {2}, words16({0x3f80, 0x7f7f})}};
+    c.run();
+    if (code == '\x38') {
+      EXPECT_EQ(c.code, "") << c.error;
+      continue;
+    }
+    EXPECT_EQ(c.code, "NB0317") << c.error;
+    EXPECT_TRUE(c.has("gate_proj.weight' row 1 column 9: the represented value is infinite"))
+        << c.error;
+  }
+}
+
 TEST(CompressedFp8, RowScalesOfBothShapesArePreserved) {
   for (bool column : {false, true})
     for (uint64_t rows : {4u, 64u}) { // 64: square, so a wrong axis would fit

@@ -452,6 +452,28 @@ TEST(Gptq, DynamicOverridesReachTheirModules) {
   expectWords(c, wide);
 }
 
+TEST(Gptq, AHeadTheConfigCallsQuantizedMustBeSo) {
+  struct Row {
+    const char *more;
+    bool tied;
+    const char *code;
+  };
+  for (const Row &row : {Row{R"(,"lm_head":true)", false, "NB0325"},
+                         Row{R"(,"lm_head":true)", true, ""},
+                         Row{R"(,"lm_head":false)", false, ""},
+                         Row{R"(,"lm_head":true,"dynamic":{"-:lm_head":{}})", false, ""},
+                         Row{R"(,"lm_head":"yes")", false, "NB0323"}}) {
+    Case c;
+    c.model.tied = row.tied;
+    c.model.quantization = gptqConfig("gptq", 4, 64, row.more);
+    c.gate({}).run();
+    EXPECT_EQ(c.code, row.code) << row.more << c.error;
+    if (c.code == "NB0325") {
+      EXPECT_TRUE(c.says("missing: tensor 'lm_head.qweight'")) << c.error;
+    }
+  }
+}
+
 TEST(AutoRound, StorageByPackingFormat) {
   struct Row {
     const char *member, *packing;

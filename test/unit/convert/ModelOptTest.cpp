@@ -328,6 +328,22 @@ TEST(ModelOptFp8, ScaleShapes) {
   }
 }
 
+TEST(ModelOptFp8, OneScaleIsRefusedWithTheOptionThatAcceptsIt) {
+  Case c;
+  c.fp8("FP8", {}, {0.25f});
+  c.run();
+  EXPECT_EQ(c.code, "NB0324");
+  EXPECT_TRUE(c.says("\n  help: --tensor-scale replicate writes the one scale")) << c.error;
+}
+
+TEST(ModelOptNvfp4, AMultiplierThatGivesInfiniteValuesIsRefused) {
+  Case c;
+  c.nvfp4(8e37f); // 6 * 8e37 is beyond binary32, its reciprocal is normal
+  c.run();
+  EXPECT_EQ(c.code, "NB0317") << c.error;
+  EXPECT_TRUE(c.says("row 0 group 0 column 0: the represented value is infinite")) << c.error;
+}
+
 TEST(ModelOptFp8, NanCodesAreRefusedAndInputScalesIgnored) {
   for (uint8_t word : {uint8_t(0x7f), uint8_t(0xff)}) {
     Case c;

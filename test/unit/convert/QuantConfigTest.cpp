@@ -86,6 +86,12 @@ TEST(QuantMethods, EveryKnownMethodIsAcceptedOrRefusedByItsRule) {
 }
 
 TEST(QuantMethods, UnknownAndBrokenConfigs) {
+  EXPECT_EQ(outcome("{}"),
+            "error[NB0323]: config.json: quantization_config must not be empty\n");
+  EXPECT_EQ(outcome("[]").rfind(
+                "error[NB0323]: config.json: quantization_config must be an object, got ", 0),
+            0u)
+      << outcome("[]");
   std::string unknown = outcome(R"({"quant_method":"zip"})");
   EXPECT_EQ(unknown.rfind("error[NB0329]: config.json: quantization_config: unknown quant_method "
                           "\"zip\"",

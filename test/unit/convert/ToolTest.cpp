@@ -122,6 +122,25 @@ TEST(ConvertTool, CommandLineErrorsHaveTheDocumentedForm) {
   EXPECT_EQ(version.err, "");
 }
 
+TEST(ConvertTool, OptionsThatSayNothingOrContradictEachOther) {
+  TempFolder in, out;
+  writeTinyFolder(in.path(), tinyTensors(), "F32");
+  const std::string source = in.path().string(), target = (out / "m.ninfer").string();
+  Outcome o = run({source, "-o", target, "--requantize", "--recipe", "keep"});
+  EXPECT_EQ(o.code, 2) << o.err;
+  EXPECT_NE(o.err.find("--requantize and --recipe keep contradict each other"), std::string::npos)
+      << o.err;
+  for (const std::vector<std::string> &arguments :
+       {std::vector<std::string>{source, "-o", target, "--name", ""},
+        std::vector<std::string>{"upgrade", source, target, "--name", ""},
+        std::vector<std::string>{"upgrade", source, target, "--to", "2", "--weights-id", ""}}) {
+    o = run(arguments);
+    EXPECT_EQ(o.code, 2) << o.err;
+    EXPECT_NE(o.err.find("must not be empty"), std::string::npos) << o.err;
+  }
+  EXPECT_TRUE(fs::is_empty(out.path()));
+}
+
 TEST(ConvertTool, SaysWhatASourceIsNot) {
   TempFolder in, out;
   const std::string target = (out / "m.ninfer").string();

@@ -20,6 +20,7 @@ using namespace ninfer;
 using namespace ninfer::test;
 
 namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
 
 namespace {
 
@@ -126,6 +127,15 @@ TEST_F(UpgradeTest, Framing1To2And3) {
   EXPECT_EQ(errorOf(upgradeArtifact(options)).substr(0, 6), "NB0112") << "no weights id";
   options.weightsId = "groupwise-int";
   ASSERT_EQ(errorOf(upgradeArtifact(options)), "ok");
+  // Framing 2 says which weights these are.
+  UpgradeOptions other = from(folder_ / "two.ninfer", "other.ninfer");
+  other.framing = 2;
+  other.weightsId = "zz";
+  EXPECT_EQ(errorOf(upgradeArtifact(other)).substr(0, 6), "NB0112");
+  EXPECT_FALSE(fs::exists(folder_ / "other.ninfer"));
+  other.weightsId = "groupwise-int";
+  EXPECT_EQ(errorOf(upgradeArtifact(other)), "ok");
+  fs::remove(folder_ / "other.ninfer");
   EXPECT_EQ(objects(folder_ / "two.ninfer"), objects(one));
   Result<Artifact> two = Artifact::open(folder_ / "two.ninfer");
   EXPECT_EQ(two->directory().framing, 2);
@@ -169,6 +179,55 @@ TEST_F(UpgradeTest, SplitAndJoin) {
   again.maxFileBytes = 100'000;
   ASSERT_EQ(errorOf(upgradeArtifact(again)), "ok");
   expectObjects(folder_ / "again.ninfer", "v3_single.json", "id");
+}
+
+TEST_F(UpgradeTest, SplitAndJoinedGivesTheFirstBytesAndRenamingKeepsTheHistory) {
+  ASSERT_EQ(errorOf(upgradeArtifact(fromV2("first.ninfer"))), "ok");
+  UpgradeOptions split = from(folder_ / "first.ninfer", "split.ninfer");
+  split.maxFileBytes = 40'000;
+  ASSERT_EQ(errorOf(upgradeArtifact(split)), "ok");
+  ASSERT_EQ(errorOf(upgradeArtifact(from(folder_ / "split.ninfer", "joined.ninfer"))), "ok");
+  EXPECT_TRUE(readBytes(folder_ / "joined.ninfer") == readBytes(folder_ / "first.ninfer"));
+  const auto record = [&](const std::string &name) {
+    return Artifact::open(folder_ / name)->directory().provenance["upgrade"];
+  };
+  const Json first = record("first.ninfer");
+  EXPECT_EQ(record("split.ninfer"), first);
+  UpgradeOptions rename = from(folder_ / "first.ninfer", "second.ninfer");
+  rename.modelName = "another";
+  ASSERT_EQ(errorOf(upgradeArtifact(rename)), "ok");
+  Json second = record("second.ninfer");
+  EXPECT_EQ(second["source"], "first.ninfer");
+  EXPECT_EQ(second["previous"], Json::array({first}));
+  rename = from(folder_ / "second.ninfer", "third.ninfer");
+  rename.modelName = "a third";
+  ASSERT_EQ(errorOf(upgradeArtifact(rename)), "ok");
+  Json third = record("third.ninfer");
+  second.erase("previous");
+  EXPECT_EQ(third["previous"], Json::array({second, first}));
+  // The name it has already is no change.
+  rename = from(folder_ / "third.ninfer", "same.ninfer");
+  rename.modelName = "a third";
+  ASSERT_EQ(errorOf(upgradeArtifact(rename)), "ok");
+  EXPECT_TRUE(readBytes(folder_ / "same.ninfer") == readBytes(folder_ / "third.ninfer"));
+}
+
+TEST_F(UpgradeTest, ForceReplacesNoConfigAndNoPart) {
+  UpgradeOptions options = fromV2("config.json");
+  options.force = true;
+  const std::string before = readBytes(folder_ / "config.json");
+  const std::string got = errorOf(upgradeArtifact(options));
+  EXPECT_NE(got.find("NB0905"), std::string::npos) << got;
+  EXPECT_NE(got.find("only a .ninfer artifact or an empty file is replaced"), std::string::npos)
+      << got;
+  EXPECT_EQ(readBytes(folder_ / "config.json"), before);
+  options = fromV2(std::string(256, 'n'));
+  EXPECT_EQ(errorOf(upgradeArtifact(options)).substr(0, 6), "NB0904");
+  options = fromV2(std::string(229, 'n'));
+  EXPECT_EQ(errorOf(upgradeArtifact(options)), "ok") << "one file";
+  options = fromV2(std::string(229, 'p'));
+  options.maxFileBytes = 40'000;
+  EXPECT_EQ(errorOf(upgradeArtifact(options)).substr(0, 6), "NB0904");
 }
 
 TEST_F(UpgradeTest, Refusals) {
@@ -230,6 +289,22 @@ TEST_F(UpgradeTest, BrokenContentIsNotTakenOver) {
   options.source = write("broken.ninfer", bytes);
   const std::string got = errorOf(upgradeArtifact(options));
   EXPECT_EQ(got.substr(0, 6), "NB0109") << got;
+  EXPECT_NE(got.find("broken.ninfer: "), std::string::npos) << got;
+  EXPECT_EQ(got.find("new.ninfer"), std::string::npos) << got;
+  EXPECT_FALSE(fs::exists(folder_ / "new.ninfer"));
+}
+
+/// A format no registry knows is the source's fault, not that of a file that never came to be.
+TEST_F(UpgradeTest, UnknownFormatsAreReportedOfTheSource) {
+  std::string bytes = readBytes(fixturePath("v3_single.ninfer"));
+  const std::string from1 = "\"q8_g32_fp16\"", to = "\"q8_g32_fp17\"";
+  const size_t at = bytes.find(from1);
+  ASSERT_NE(at, std::string::npos);
+  bytes.replace(at, to.size(), to);
+  UpgradeOptions options = from(write("odd.ninfer", bytes));
+  const std::string got = errorOf(upgradeArtifact(options));
+  EXPECT_NE(got.find("odd.ninfer: "), std::string::npos) << got;
+  EXPECT_EQ(got.find("new.ninfer"), std::string::npos) << got;
   EXPECT_FALSE(fs::exists(folder_ / "new.ninfer"));
 }
 
