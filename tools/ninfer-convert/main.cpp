@@ -137,6 +137,7 @@ Result<ConvertOptions> toOptions(const Arguments &a) {
 } // namespace
 
 int main(int argc, char **argv) {
+  std::signal(SIGXFSZ, SIG_IGN); // a file size limit is an error of the write, not the end
   if (argc > 1 && std::string_view(argv[1]) == "upgrade") {
     std::signal(SIGINT, onInterrupt);
     std::signal(SIGTERM, onInterrupt);

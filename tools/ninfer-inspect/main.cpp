@@ -2,6 +2,7 @@
 // commands; a first word that is no command is a file.
 #include "tools/ninfer-inspect/Command.h"
 
+#include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <string_view>
@@ -73,6 +74,7 @@ int unknownCommand(const std::string &word) {
 } // namespace
 
 int main(int argc, char **argv) {
+  std::signal(SIGXFSZ, SIG_IGN); // a file size limit is an error of the write, not the end
   const std::span<char *const> args(argv + (argc > 0), size_t(argc > 0 ? argc - 1 : 0));
   if (!args.empty())
     for (const Command &command : kCommands)
