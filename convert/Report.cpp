@@ -20,13 +20,6 @@ std::string provenanceColumn(const TensorReport &t) {
   return text;
 }
 
-uint64_t elementCount(const std::vector<uint64_t> &shape) {
-  uint64_t n = 1;
-  for (uint64_t d : shape)
-    n *= d;
-  return n;
-}
-
 std::string fixed(double value, int digits) {
   std::array<char, 64> text;
   std::snprintf(text.data(), text.size(), "%.*f", digits, value);

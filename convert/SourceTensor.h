@@ -4,6 +4,7 @@
 #define NINFER_CONVERT_SOURCETENSOR_H
 
 #include "convert/SourceFile.h"
+#include "support/Shape.h"
 
 #include <cstdint>
 #include <memory>
@@ -67,9 +68,6 @@ struct SourceTensors {
 
   const SourceTensor *find(const std::string &name) const;
 };
-
-/// "[576,1536]"; the one of models/Bind.h, declared here so that readers need no model header.
-std::string shapeText(const std::vector<uint64_t> &shape);
 
 } // namespace ninfer
 

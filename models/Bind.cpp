@@ -15,20 +15,6 @@ const char *const kDivisorRole = "activation_input_divisor";
 
 } // namespace
 
-std::string shapeText(const std::vector<uint64_t> &shape) {
-  std::string out = "[";
-  for (size_t i = 0; i < shape.size(); ++i)
-    out += (i ? "," : "") + std::to_string(shape[i]);
-  return out + "]";
-}
-
-uint64_t elementCount(const std::vector<uint64_t> &shape) {
-  uint64_t n = 1;
-  for (uint64_t d : shape)
-    n *= d;
-  return n;
-}
-
 bool isUnder(std::string_view name, std::string_view component) {
   return name.size() > component.size() && name.substr(0, component.size()) == component &&
          name[component.size()] == '/';

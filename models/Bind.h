@@ -5,6 +5,7 @@
 #define NINFER_MODELS_BIND_H
 
 #include "models/ModelSpec.h"
+#include "support/Shape.h"
 
 #include <span>
 #include <string>
@@ -12,12 +13,6 @@
 #include <vector>
 
 namespace ninfer {
-
-/// "[64,128]".
-std::string shapeText(const std::vector<uint64_t> &shape);
-
-/// Product of the dimensions; 1 for rank 0.
-uint64_t elementCount(const std::vector<uint64_t> &shape);
 
 /// True for "text/layers/0/input_norm" and "text".
 bool isUnder(std::string_view name, std::string_view component);

@@ -1,18 +1,12 @@
 #include "artifact/layouts/Layout.h"
 #include "support/Checked.h"
+#include "support/Shape.h"
 
 #include <string>
 
 namespace ninfer {
 
 namespace {
-
-std::string shapeText(std::span<const uint64_t> shape) {
-  std::string out = "[";
-  for (size_t i = 0; i < shape.size(); ++i)
-    out += (i ? "," : "") + std::to_string(shape[i]);
-  return out + "]";
-}
 
 std::string subject(Format format, Layout layout, std::span<const uint64_t> shape) {
   return std::string(canonicalName(format)) + " in " + std::string(canonicalName(layout)) +

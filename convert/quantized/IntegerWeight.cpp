@@ -172,7 +172,7 @@ Result<std::shared_ptr<PackedWeight>> makeIntegerWeight(IntegerParts parts) {
                                 (groups == 1 && scales.shape == std::vector<uint64_t>{rows});
   if (!isFloatWord(scales.type) || !shaped)
     return badParts("tensor '" + scales.name + "' must be F16, BF16 or F32 " +
-                    (parts.oneScale ? "[1]" : shapeText({rows, groups})) + ", got " +
+                    (parts.oneScale ? "[1]" : shapeText(std::vector<uint64_t>{rows, groups})) + ", got " +
                     scales.typeName + " " + shapeText(scales.shape));
   return std::shared_ptr<PackedWeight>(
       std::make_shared<IntegerWeight>(std::move(parts), *format));
