@@ -2,9 +2,7 @@
 #include "runtime/reference/Ops.h"
 #include "runtime/reference/WeightRows.h"
 
-#include <algorithm>
 #include <cmath>
-#include <numeric>
 
 namespace ninfer::reference {
 
@@ -22,14 +20,18 @@ public:
     return {{"logits", bytesOf({rows, experts_, 4})}, {"out", bytesOf({rows, slots_, 8}), true}};
   }
   void run(const Call &call, int64_t begin, int64_t end) const override {
-    std::vector<int64_t> order(static_cast<size_t>(experts_));
+    std::vector<int64_t> order(static_cast<size_t>(slots_));
     for (int64_t r = begin; r < end; ++r) {
       const auto *logits = static_cast<const float *>(call.args[0]) + r * experts_;
       auto *out = static_cast<float *>(call.args[1]) + r * 2 * slots_;
-      std::iota(order.begin(), order.end(), 0);
-      std::sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
-        return logits[a] != logits[b] ? logits[a] > logits[b] : a < b;
-      });
+      std::vector<bool> taken(static_cast<size_t>(experts_));
+      for (int64_t &chosen : order) { // a NaN is larger than nothing, so numbers stay valid
+        chosen = -1;
+        for (int64_t e = 0; e < experts_; ++e)
+          if (!taken[size_t(e)] && (chosen < 0 || logits[e] > logits[chosen]))
+            chosen = e;
+        taken[size_t(chosen)] = true;
+      }
       double sum = 0;
       for (int64_t s = 0; s < slots_; ++s)
         sum += std::exp(double(logits[order[size_t(s)]]) - logits[order[0]]);
@@ -60,10 +62,10 @@ struct Bank {
     return needs;
   }
   float *out(const Call &call) const { return static_cast<float *>(call.args[2 + weight.planes()]); }
-  /// Routes come from a route operator of the same call, which gives numbers below `experts`.
+  /// Routes come from a route operator; anything that names no expert is taken for expert 0.
   int64_t expert(const Call &call, int64_t row, int64_t slot) const {
     const float number = static_cast<const float *>(call.args[1])[row * 2 * slots + slot];
-    return std::clamp<int64_t>(int64_t(number), 0, experts - 1);
+    return number >= 0 && number < float(experts) ? int64_t(number) : 0;
   }
   double share(const Call &call, int64_t row, int64_t slot) const {
     return static_cast<const float *>(call.args[1])[row * 2 * slots + slots + slot];

@@ -6,7 +6,8 @@
 
 namespace ninfer::micro {
 
-/// Slot by slot the largest logit behind the one chosen before, in the order (value falling, number rising).
+/// Slot by slot the largest logit behind the one chosen before, in the order (value falling, number rising). A NaN is
+/// behind nothing: then expert 0 stands in, so that a number always names an expert, and the weights are NaN.
 NI_INLINE void moeRoute(const float *logits, int64_t experts, int64_t slots, float *out) {
   float last = 0.0f, top = 0.0f;
   int64_t lastAt = -1;
@@ -17,6 +18,7 @@ NI_INLINE void moeRoute(const float *logits, int64_t experts, int64_t slots, flo
       if (left && (best < 0 || logits[e] > logits[best]))
         best = e;
     }
+    best = best < 0 ? 0 : best;
     last = logits[best];
     lastAt = best;
     top = s == 0 ? last : top;

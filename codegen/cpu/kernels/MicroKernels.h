@@ -200,7 +200,8 @@ void ni_sigmoid_scale(const float *x, const float *gate, int64_t n, float *out);
 /// out += factor * x.
 void ni_scale_add(const float *x, float factor, int64_t n, float *out);
 /// Routes of one row: out[0, top_k) = numbers of the top_k largest logits in falling order, equal ones by rising number,
-/// as float32; out[top_k, 2 top_k) = softmax of these logits. 1 <= top_k <= experts.
+/// as float32; out[top_k, 2 top_k) = softmax of these logits. 1 <= top_k <= experts. Numbers are below `experts` whatever
+/// the logits, NaN included: a kernel that reads the bank stays inside it.
 void ni_moe_route(const float *logits, int64_t experts, int64_t top_k, float *out);
 /// out = gate / (1 + exp(-gate)) * up. out == gate or out == up allowed.
 void ni_silu_mul(const float *gate, const float *up, int64_t n, float *out);

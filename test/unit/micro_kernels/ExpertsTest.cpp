@@ -42,6 +42,21 @@ TEST(ExpertsTest, RoutesTakeTheLargestAndBreakTiesByNumber) {
     }
 }
 
+// Numbers address a bank: they must name an expert whatever the logits are.
+TEST(ExpertsTest, NumbersAreValidForNaN) {
+  NINFER_NEEDS_LEVEL();
+  const float nan = std::nanf(""), inf = HUGE_VALF;
+  const std::vector<std::vector<float>> rows = {
+      {nan, nan, nan, nan}, {1, nan, 2, nan}, {nan, 1, 2, 3}, {inf, -inf, nan, inf}, {-inf, -inf, -inf, -inf}};
+  for (const std::vector<float> &row : rows) {
+    Guarded in = guardedFloats(row);
+    float out[6];
+    ni_moe_route(in.as<float>(), 4, 3, out);
+    for (int s = 0; s < 3; ++s)
+      ASSERT_TRUE(out[s] == 0 || out[s] == 1 || out[s] == 2 || out[s] == 3) << out[s];
+  }
+}
+
 TEST(ExpertsTest, SigmoidScaleAndScaleAdd) {
   NINFER_NEEDS_LEVEL();
   Random random{22};

@@ -30,6 +30,19 @@ TEST(ExpertsTest, RoutesTakeTheLargestAndBreakTiesByNumber) {
     EXPECT_NEAR(out[i], expected[i], 1e-7) << i;
 }
 
+// Numbers address a bank: they must name an expert whatever the logits are.
+TEST(ExpertsTest, NumbersAreValidForNaN) {
+  const auto route = make("ref.moe_route", {{"experts", int64_t{4}}, {"top_k", int64_t{3}}});
+  float logits[] = {NAN, NAN, NAN, NAN, 1, NAN, 2, NAN, INFINITY, -INFINITY, NAN, INFINITY};
+  float out[18];
+  call(*route, {logits, out}, 3);
+  for (int r = 0; r < 3; ++r)
+    for (int s = 0; s < 3; ++s) {
+      const float number = out[r * 6 + s];
+      EXPECT_TRUE(number == 0 || number == 1 || number == 2 || number == 3) << r << ' ' << number;
+    }
+}
+
 TEST(ExpertsTest, BanksOfChosenExperts) {
   constexpr int64_t experts = 5, slots = 2, inner = 3, hidden = 4, rows = 3;
   uint32_t seed = 5;
