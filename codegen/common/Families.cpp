@@ -279,27 +279,27 @@ std::span<const KernelFamily> kernelFamilies() {
 uint64_t scratchBound(const KernelSignature &signature, const KernelFamily &family) {
   if (family.executor != "cpu")
     return 0;
-  if (signature.op == OpKind::Attention) // one row of scores, in float32, for one tile
-    return static_cast<uint64_t>(std::clamp<int64_t>(signature.capacity, 1, int64_t{1} << 40)) * 4;
-  if (signature.op == OpKind::GatedDelta) // normalised query and key of one row
-    return static_cast<uint64_t>(std::clamp<int64_t>(signature.keyDim, 1, int64_t{1} << 20)) * 8 + 128;
+  auto bounded = [](int64_t value, int64_t max) {
+    return static_cast<uint64_t>(std::clamp<int64_t>(value, 1, max));
+  };
+  if (signature.op == OpKind::Attention) // scores of one block of positions
+    return 4096;
+  if (signature.op == OpKind::RopeAppend) // one rotated key
+    return bounded(signature.headDim, 1 << 20) * 4 + 64;
+  if (signature.op == OpKind::GatedDelta) // normalised query and key, scalars, of a block of 16 rows
+    return 16 * ((bounded(signature.keyDim, 1 << 20) + 15) * 8 + 32);
   const bool experts = signature.op == OpKind::MoeUp || signature.op == OpKind::MoeDown;
   if ((signature.op != OpKind::Linear && !experts) || signature.weights.empty())
     return 0;
   if (experts) { // one packed row, the products of one slot
-    const uint64_t n = static_cast<uint64_t>(
-        std::clamp<int64_t>(signature.weights.front().n / std::max<int64_t>(1, signature.experts), 1,
-                            1 << 24));
-    const uint64_t k =
-        static_cast<uint64_t>(std::clamp<int64_t>(signature.weights.front().k, 1, 1 << 24));
+    const uint64_t n =
+        bounded(signature.weights.front().n / std::max<int64_t>(1, signature.experts), 1 << 24);
+    const uint64_t k = bounded(signature.weights.front().k, 1 << 24);
     return (k + 127) / 128 * 128 * 4 * 4 + n * 4 * 2 + 1024;
   }
   std::set<bool> groupSizes; // W8 quantises activations per 32 inputs, the others per 64
   for (const WeightSignature &weight : signature.weights)
     groupSizes.insert(weight.format == Format::W8G32_F16S);
-  auto bounded = [](int64_t value, int64_t max) {
-    return static_cast<uint64_t>(std::clamp<int64_t>(value, 1, max));
-  };
   const uint64_t k = (bounded(signature.weights.front().k, 1 << 24) + 127) / 128 * 128;
   const uint64_t rows = (bounded(signature.rows.max, 1 << 20) + 15) / 16 * 16;
   const uint64_t copies = family.profile == KernelProfile::F32 ? 1 : groupSizes.size();

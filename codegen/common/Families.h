@@ -83,8 +83,8 @@ inline constexpr int64_t kMaxSegments = 8;
 std::span<const KernelFamily> kernelFamilies();
 
 /// Upper bound of the per-thread scratch of one call, bytes: normalised row, packed activations
-/// (once per distinct group size), one tile of results; attention: one row of scores. Built-ins use
-/// none. Admission refuses more than kMaxScratchBytes.
+/// (once per distinct group size), one tile of results; attention: one block of scores; delta rule:
+/// one block of normalised rows. Built-ins use none. Admission refuses more than kMaxScratchBytes.
 uint64_t scratchBound(const KernelSignature &signature, const KernelFamily &family);
 inline constexpr uint64_t kMaxScratchBytes = uint64_t{256} << 20;
 

@@ -1,5 +1,6 @@
 // Which family admission selects, and what it says about the others.
 #include "Requests.h"
+#include "codegen/cpu/kernels/MicroKernels.h"
 
 #include <gtest/gtest.h>
 
@@ -185,6 +186,31 @@ TEST(Admission, RulesBetweenTwoFields) {
   s = request(OpKind::RmsNorm);
   s.normFormats = {Format::FP32};
   EXPECT_EQ(reason(s), "norm format: expected BF16, got FP32");
+}
+
+// The bound covers what the generated kernels ask for (codegen/cpu/kernels/MicroKernels.h).
+TEST(Admission, ScratchBoundCoversTheMicroKernels) {
+  KernelTarget target = test::target("cpu:x86-64-v3");
+  auto bound = [&](const KernelSignature &s) {
+    AdmissionResult result = admitKernel(s, target);
+    EXPECT_NE(result.selected, nullptr) << describe(s);
+    return result.selected ? static_cast<int64_t>(scratchBound(s, *result.selected)) : 0;
+  };
+  EXPECT_GE(bound(request(OpKind::Attention)), microAttentionScratchBytes());
+  for (int64_t dim : {1, 15, 16, 17, 128, 1024}) {
+    KernelSignature s = request(OpKind::GatedDelta);
+    s.keyDim = dim;
+    EXPECT_GE(bound(s), microGatedDeltaScratchBytes(dim)) << dim;
+  }
+  for (OpKind op : {OpKind::MoeUp, OpKind::MoeDown})
+    for (ActivationPolicy policy : {ActivationPolicy::A16Only, ActivationPolicy::AllowA8}) {
+      KernelSignature s = request(op);
+      s.policy = policy;
+      const WeightSignature &w = s.weights.front();
+      const int64_t perExpert = w.n / s.experts;
+      for (MicroPack pack : {MicroPack::A16G64, MicroPack::A8G64})
+        EXPECT_GE(bound(s), microPackedBytes(pack, 1, w.k) + perExpert * 4) << describe(s);
+    }
 }
 
 TEST(Admission, ScratchIsBounded) {
