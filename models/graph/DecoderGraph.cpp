@@ -2,8 +2,6 @@
 #include "models/graph/GraphEmitter.h"
 #include "models/graph/Graphs.h"
 
-#include <cmath>
-
 using namespace mlir;
 
 namespace ninfer {
@@ -18,7 +16,6 @@ public:
 private:
   double normEps() const override { return config.rmsNormEps; }
   bool unitOffset() const override { return false; }
-  static std::string kvName(int64_t layer) { return layerPath(layer) + "/attention/kv"; }
 
   LogicalResult emitStates() override {
     KvCacheType cache = cacheType(config.numKvHeads, config.headDim);
@@ -51,13 +48,8 @@ private:
       query = headNorm(query, prefix + "/query_norm", config.numHeads);
       key = headNorm(key, prefix + "/key_norm", config.numKvHeads);
     }
-    Value table = state("text/rope"), cache = state(kv);
-    query = RopeOp::create(builder, loc, query, table, position, config.numHeads);
-    key = RopeOp::create(builder, loc, key, table, position, config.numKvHeads);
-    KvAppendOp::create(builder, loc, key, value, cache, position);
-    double scale = 1.0 / std::sqrt(static_cast<double>(config.headDim));
-    Value mixed = AttentionOp::create(builder, loc, query, cache, position, config.numHeads,
-                                      config.numKvHeads, scale);
+    Value mixed =
+        attend(query, key, value, kv, config.numHeads, config.numKvHeads, config.headDim);
     return AddOp::create(builder, loc, linear(mixed, prefix + "/output"), x);
   }
 

@@ -2,6 +2,7 @@
 
 #include "mlir/IR/Verifier.h"
 
+#include <cmath>
 #include <set>
 
 using namespace mlir;
@@ -150,6 +151,16 @@ void GraphEmitter::emitFunction() {
   Value last = LastRowOp::create(builder, loc, activation(spec.hiddenSize(), /*rows=*/1), x);
   Value result = linear(norm(last, "text/final_norm"), "text/output_head");
   func::ReturnOp::create(builder, loc, result);
+}
+
+Value GraphEmitter::attend(Value query, Value key, Value value, const std::string &kv,
+                           int64_t heads, int64_t kvHeads, int64_t headDim) {
+  Value table = state("text/rope"), cache = state(kv);
+  query = RopeOp::create(builder, loc, query, table, position, heads);
+  key = RopeOp::create(builder, loc, key, table, position, kvHeads);
+  KvAppendOp::create(builder, loc, key, value, cache, position);
+  const double scale = 1.0 / std::sqrt(static_cast<double>(headDim));
+  return AttentionOp::create(builder, loc, query, cache, position, heads, kvHeads, scale);
 }
 
 Value GraphEmitter::emitFeedForward(const std::string &layer, Value x) {

@@ -46,12 +46,16 @@ protected:
   /// Type of every KV cache; null after an error diagnostic.
   KvCacheType cacheType(int64_t kvHeads, int64_t headDim);
   RopeTableType tableType(int64_t pairs);
+  /// Rotates query and key, appends key and value to cache `kv`, attends: the heads of the query.
+  mlir::Value attend(mlir::Value query, mlir::Value key, mlir::Value value, const std::string &kv,
+                     int64_t heads, int64_t kvHeads, int64_t headDim);
   /// x + down(silu(gate) * up) with gate and up from the normed x; parameters of `layer`.
   mlir::Value emitFeedForward(const std::string &layer, mlir::Value x);
   /// down(silu(gate) * up) of a normed input; the parameters are `prefix`/gate, up, down.
   mlir::Value emitSwiglu(const std::string &prefix, mlir::Value input);
 
   static std::string layerPath(int64_t layer) { return "text/layers/" + std::to_string(layer); }
+  static std::string kvName(int64_t layer) { return layerPath(layer) + "/attention/kv"; }
   mlir::RankedTensorType activation(int64_t width, int64_t rows = mlir::ShapedType::kDynamic);
   mlir::Location label(const std::string &path);
   void setLabel(const std::string &path) { loc = label(path); }

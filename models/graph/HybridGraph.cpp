@@ -2,8 +2,6 @@
 #include "models/graph/GraphEmitter.h"
 #include "models/graph/Graphs.h"
 
-#include <cmath>
-
 using namespace mlir;
 
 namespace ninfer {
@@ -22,7 +20,6 @@ private:
   bool isFull(int64_t layer) const {
     return config.layerTypes[static_cast<size_t>(layer)] == HybridLayer::FullAttention;
   }
-  static std::string kvName(int64_t layer) { return layerPath(layer) + "/attention/kv"; }
   static std::string tailName(int64_t layer) { return layerPath(layer) + "/gdn/tail"; }
   static std::string deltaName(int64_t layer) { return layerPath(layer) + "/gdn/state"; }
 
@@ -121,13 +118,7 @@ private:
     Value value = linear(input, prefix + "/value");
     query = headNorm(query, prefix + "/query_norm", a.numHeads);
     key = headNorm(key, prefix + "/key_norm", a.numKvHeads);
-    Value table = state("text/rope"), cache = state(kv);
-    query = RopeOp::create(builder, loc, query, table, position, a.numHeads);
-    key = RopeOp::create(builder, loc, key, table, position, a.numKvHeads);
-    KvAppendOp::create(builder, loc, key, value, cache, position);
-    double scale = 1.0 / std::sqrt(static_cast<double>(a.headDim));
-    Value mixed = AttentionOp::create(builder, loc, query, cache, position, a.numHeads,
-                                      a.numKvHeads, scale);
+    Value mixed = attend(query, key, value, kv, a.numHeads, a.numKvHeads, a.headDim);
     Value gated = SigmoidGateOp::create(builder, loc, mixed, gate);
     return AddOp::create(builder, loc, linear(gated, prefix + "/output"), x);
   }
