@@ -1,5 +1,4 @@
-// The config of a source's text model, whichever family it belongs to, and the few questions about
-// it that do not depend on the family.
+// The few questions about a source's config that do not depend on the family of its model.
 #ifndef NINFER_CONVERT_MODELCONFIG_H
 #define NINFER_CONVERT_MODELCONFIG_H
 
@@ -7,11 +6,8 @@
 #include "support/Json.h"
 
 #include <string>
-#include <variant>
 
 namespace ninfer {
-
-using ModelConfig = std::variant<DecoderConfig, HybridConfig>;
 
 const std::string &architectureOf(const ModelConfig &config);
 int64_t vocabSizeOf(const ModelConfig &config);

@@ -329,6 +329,20 @@ Status needsRequantize(const TensorJob &job, Format format) {
   return status;
 }
 
+/// How real numbers become words of a format, rounding where they must.
+Method encodingMethod(Format format) {
+  switch (format) {
+  case Format::BF16:
+    return Method::RoundToBf16;
+  case Format::FP32:
+    return Method::DecodeToFp32;
+  case Format::FP8_E4M3FN_ROW_BF16S:
+    return Method::EncodeFp8Row;
+  default:
+    return Method::EncodeGrouped;
+  }
+}
+
 /// A packed weight keeps its format, or is decoded and encoded like a matrix of values.
 Result<TensorJob> planPacked(TensorJob job, Format format, bool requantize) {
   const PackedWeight &weight = *job.tensor->packed;
@@ -346,24 +360,12 @@ Result<TensorJob> planPacked(TensorJob job, Format format, bool requantize) {
     return status;
   }
   job.provenance = Provenance::Converted;
-  switch (format) {
-  case Format::BF16:
-    job.method = Method::RoundToBf16;
-    break;
-  case Format::FP32:
-    // scale * code is one binary32 word; the other two rules round once.
-    job.method = Method::DecodeToFp32;
-    if (formatInfo(weight.format()).category == FormatCategory::GroupedInteger) {
-      job.method = Method::WidenToFp32;
-      job.provenance = Provenance::WidenedExactly;
-    }
-    break;
-  case Format::FP8_E4M3FN_ROW_BF16S:
-    job.method = Method::EncodeFp8Row;
-    break;
-  default:
-    job.method = Method::EncodeGrouped;
-    break;
+  job.method = encodingMethod(format);
+  // scale * code is one binary32 word; the other two rules round once.
+  if (format == Format::FP32 &&
+      formatInfo(weight.format()).category == FormatCategory::GroupedInteger) {
+    job.method = Method::WidenToFp32;
+    job.provenance = Provenance::WidenedExactly;
   }
   return job;
 }
@@ -442,23 +444,10 @@ Result<TensorJob> planTensor(const Checkpoint &checkpoint, const ParameterSource
   if (block && !requantize)
     return needsRequantize(job, format);
   job.provenance = Provenance::Converted;
-  switch (format) {
-  case Format::BF16:
-    job.method = Method::RoundToBf16;
-    // Norms are small and often hold bfloat16 values in wider words: worth a look. A matrix is not
-    // read twice for it.
-    job.scanFirst = source.direct && !block;
-    break;
-  case Format::FP32:
-    job.method = Method::DecodeToFp32;
-    break;
-  case Format::FP8_E4M3FN_ROW_BF16S:
-    job.method = Method::EncodeFp8Row;
-    break;
-  default:
-    job.method = Method::EncodeGrouped;
-    break;
-  }
+  job.method = encodingMethod(format);
+  // Norms are small and often hold bfloat16 values in wider words: worth a look. A matrix is not read
+  // twice for it.
+  job.scanFirst = format == Format::BF16 && source.direct && !block;
   return job;
 }
 

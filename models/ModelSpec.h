@@ -71,8 +71,11 @@ struct MtpSpec {
   ActivationPolicy headPolicy = ActivationPolicy::A16Only;
 };
 
+/// Config of a text model, whichever family it belongs to.
+using ModelConfig = std::variant<DecoderConfig, HybridConfig>;
+
 struct ModelSpec {
-  std::variant<DecoderConfig, HybridConfig> config;
+  ModelConfig config;
   /// Inventory order: text, then mtp and proposal when selected.
   std::vector<ParameterSpec> parameters;
   std::optional<MtpSpec> mtp;

@@ -120,6 +120,24 @@ std::string refusalRule(const Method &method, const Json &members) {
   return method.rule;
 }
 
+/// A side file repeats the config; where the two disagree about the words, neither can be believed.
+Status checkSideFiles(const QuantConfig &config, const QuantSideFiles &sideFiles) {
+  for (const auto &[file, object] : sideFiles) {
+    if (!object.is_object())
+      continue;
+    auto inner = object.find("quantization"); // ModelOpt keeps the members one level down
+    const Json &members = inner != object.end() && inner->is_object() ? *inner : object;
+    for (const char *name : {"bits", "group_size", "sym", "desc_act", "quant_algo"}) {
+      auto here = config.members.find(name), there = members.find(name);
+      if (here == config.members.end() || there == members.end() || *here == *there)
+        continue;
+      return bad(config.where + "." + name + " is " + jsonExcerpt(*here) + ", but " + file +
+                 " says " + jsonExcerpt(*there));
+    }
+  }
+  return Status();
+}
+
 } // namespace
 
 const std::vector<std::string> &quantSideFileNames() {
@@ -154,6 +172,7 @@ Result<std::optional<QuantConfig>> findQuantization(const Json &config,
     return bad(out->where + " must be an object, got " + jsonExcerpt(out->members));
   if (out->members.empty())
     return bad(out->where + " must not be empty");
+  NINFER_RETURN_IF_ERROR(checkSideFiles(*out, sideFiles));
   const Json &members = out->members;
   std::string name = out->method;
   if (name.empty()) {

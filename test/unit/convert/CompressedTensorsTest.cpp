@@ -21,57 +21,16 @@ constexpr const char *kFp8 =
     R"({"num_bits":8,"type":"float","strategy":"channel","symmetric":true})";
 constexpr const char *kOnlyGate = R"(["re:.*gate_proj"])";
 
-/// A model, its conversion, and the outcome.
-struct Case {
-  TempFolder in, out;
-  QuantizedModel model;
-  ConvertOptions options;
-  std::optional<Artifact> artifact;
-  std::optional<ConvertReport> report;
-  std::string error, code; ///< rendered; empty on success
-
-  void run() {
-    model.write(in.path());
-    options.source = in.path();
-    options.output = out / "m.ninfer";
-    options.force = true;
-    options.threads = 2;
-    auto result = convertCheckpoint(options);
-    artifact.reset();
-    report.reset();
-    error = code = "";
-    if (!result.ok()) {
-      error = result.error().render();
-      code = result.error().code;
-      return;
-    }
-    report = result.take();
-    auto opened = Artifact::open(options.output);
-    ASSERT_TRUE(opened.ok()) << opened.error().render();
-    artifact.emplace(opened.take());
-  }
-
-  uint32_t indexOf(const std::string &parameter) {
-    return artifact->directory().bindings.at(parameter).parts.at(0).object;
-  }
-  std::span<const std::byte> object(const std::string &parameter) {
-    return *artifact->object(indexOf(parameter));
-  }
-  std::vector<float> values(const std::string &parameter) {
-    uint32_t i = indexOf(parameter);
-    auto geometry = artifact->geometry(i);
+struct Case : QuantizedCase {
+  void run() { convert(); }
+  std::vector<float> values(const std::string &parameter) const {
+    auto geometry = artifact->geometry(indexOf(parameter));
     std::vector<float> all(geometry->rows * geometry->k);
     for (uint64_t n = 0; n < geometry->rows; ++n)
-      decodeRow(*geometry, object(parameter), n, std::span(all).subspan(n * geometry->k, geometry->k));
+      decodeRow(*geometry, objectOf(parameter), n,
+                std::span(all).subspan(n * geometry->k, geometry->k));
     return all;
   }
-  const TensorReport &line(const std::string &object) {
-    for (const TensorReport &t : report->tensors)
-      if (t.object == object)
-        return t;
-    throw std::out_of_range(object);
-  }
-  bool has(const std::string &text) const { return error.find(text) != std::string::npos; }
 };
 
 std::vector<RawTensor> nvfp4Tensors(uint64_t n, uint64_t k, uint32_t seed, uint32_t divisor) {
@@ -108,7 +67,7 @@ TEST(CompressedNvfp4, EveryWordOfEveryMatrixIsTakenOver) {
   for (auto [module, parameter] : pairs) {
     const auto &t = c.model.modules.at(module);
     std::string name = std::string("text/layers/0/") + parameter;
-    auto object = c.object(name);
+    auto object = c.objectOf(name);
     EXPECT_EQ(nvfp4Divisor(object), wordAt(std::as_bytes(std::span(t[2].bytes)), 0) |
                                         wordAt(std::as_bytes(std::span(t[2].bytes)), 2) << 16);
     for (uint64_t n = 0; n < 256; ++n) {
@@ -120,13 +79,13 @@ TEST(CompressedNvfp4, EveryWordOfEveryMatrixIsTakenOver) {
       for (uint64_t g = 0; g < 16; ++g)
         ASSERT_EQ(nvfp4Scale(object, 256, 256, n, g), at(t[1].bytes, n * 16 + g)) << name;
     }
-    EXPECT_EQ(c.line(name).provenance, Provenance::Preserved);
-    EXPECT_EQ(c.line(name).sourceType, "compressed-tensors nvfp4-pack-quantized");
-    EXPECT_EQ(c.line(name).format, Format::NVFP4);
+    EXPECT_EQ(c.lineOf(name).provenance, Provenance::Preserved);
+    EXPECT_EQ(c.lineOf(name).sourceType, "compressed-tensors nvfp4-pack-quantized");
+    EXPECT_EQ(c.lineOf(name).format, Format::NVFP4);
   }
   EXPECT_EQ(compared, 7u * 65536u);
   // What is not quantized stays 16 bit without a recipe.
-  EXPECT_EQ(c.line("text/token_embedding").format, Format::BF16);
+  EXPECT_EQ(c.lineOf("text/token_embedding").format, Format::BF16);
   EXPECT_EQ(c.report->recipe, "keep");
   EXPECT_EQ(c.report->quantMethod, "compressed-tensors");
   // Each Use names its divisor, bit for bit, and only those uses may go to four bits.
@@ -164,16 +123,16 @@ TEST(CompressedNvfp4, TheGlobalFactorIsADivisor) {
   };
   gate(f32Bytes({2.0f}));
   ASSERT_EQ(c.error, "");
-  EXPECT_EQ(nvfp4Divisor(c.object(kGate)), 0x40000000u);
+  EXPECT_EQ(nvfp4Divisor(c.objectOf(kGate)), 0x40000000u);
   for (float v : c.values(kGate))
     ASSERT_EQ(v, 3.0f);
   // Zero, negative, infinite, NaN: no divisor.
   for (uint32_t word : {0u, 0x80000000u, 0xc0000000u, 0x7f800000u, 0xff800000u, 0x7fc00000u}) {
     gate(words32({word}));
     EXPECT_EQ(c.code, "NB0325") << std::hex << word;
-    EXPECT_TRUE(c.has("gate_proj.weight_global_scale': 0x")) << c.error;
-    EXPECT_FALSE(c.has("no scheme explains")) << c.error; // one fault, one line
-    EXPECT_TRUE(c.has("must be finite and positive")) << c.error;
+    EXPECT_TRUE(c.says("gate_proj.weight_global_scale': 0x")) << c.error;
+    EXPECT_FALSE(c.says("no scheme explains")) << c.error; // one fault, one line
+    EXPECT_TRUE(c.says("must be finite and positive")) << c.error;
     EXPECT_FALSE(fs::exists(c.out / "m.ninfer") && c.artifact);
   }
   // Both conventions at once.
@@ -181,7 +140,7 @@ TEST(CompressedNvfp4, TheGlobalFactorIsADivisor) {
   c.model.modules["mlp.gate_proj"].push_back({"weight_scale_2", "F32", {1}, f32Bytes({0.5f})});
   c.run();
   EXPECT_EQ(c.code, "NB0325");
-  EXPECT_TRUE(c.has("two conventions")) << c.error;
+  EXPECT_TRUE(c.says("two conventions")) << c.error;
 }
 
 TEST(CompressedNvfp4, EveryIllegalScaleByteIsNamed) {
@@ -223,14 +182,14 @@ TEST(CompressedNvfp4, ShapesTheLayoutCannotHoldAreRefusedAndMayBeRequantized) {
   c.model.modules["mlp.gate_proj"] = nvfp4Tensors(96, 64, 5, 0x40000000);
   c.run();
   EXPECT_EQ(c.code, "NB0316");
-  EXPECT_TRUE(c.has("gate_proj.weight': refused (")) << c.error;
-  EXPECT_TRUE(c.has("--requantize")) << c.error;
+  EXPECT_TRUE(c.says("gate_proj.weight': refused (")) << c.error;
+  EXPECT_TRUE(c.says("--requantize")) << c.error;
   c.options.requantize = true;
   c.options.recipe = Recipe::builtIn("bf16");
   c.run();
   ASSERT_EQ(c.error, "");
-  EXPECT_EQ(c.line(kGate).provenance, Provenance::Converted);
-  EXPECT_EQ(c.line(kGate).profile, "BF16_RNE");
+  EXPECT_EQ(c.lineOf(kGate).provenance, Provenance::Converted);
+  EXPECT_EQ(c.lineOf(kGate).profile, "BF16_RNE");
 }
 
 /// Legal words, but their value is beyond binary32.
@@ -246,7 +205,7 @@ TEST(CompressedNvfp4, InfiniteRepresentedValuesAreRefused) {
     c.model.modules["mlp.gate_proj"] = tensors;
     c.run();
     EXPECT_EQ(c.code, "NB0317") << c.error;
-    EXPECT_TRUE(c.has("tensor 'model.layers.0.mlp.gate_proj.weight_packed' row 70 group 2 column "
+    EXPECT_TRUE(c.says("tensor 'model.layers.0.mlp.gate_proj.weight_packed' row 70 group 2 column "
                       "41: the represented value is infinite"))
         << c.error;
     // -3 * 2^126 is finite.
@@ -273,7 +232,7 @@ TEST(CompressedFp8, InfiniteRepresentedValuesAreRefused) {
       continue;
     }
     EXPECT_EQ(c.code, "NB0317") << c.error;
-    EXPECT_TRUE(c.has("gate_proj.weight' row 1 column 9: the represented value is infinite"))
+    EXPECT_TRUE(c.says("gate_proj.weight' row 1 column 9: the represented value is infinite"))
         << c.error;
   }
 }
@@ -296,14 +255,14 @@ TEST(CompressedFp8, RowScalesOfBothShapesArePreserved) {
            column ? std::vector<uint64_t>{rows, 1} : std::vector<uint64_t>{rows}, words16(scales)}};
       c.run();
       ASSERT_EQ(c.error, "");
-      auto object = c.object(kGate);
+      auto object = c.objectOf(kGate);
       for (uint64_t n = 0; n < rows; ++n) {
         ASSERT_EQ(fp8Scale(object, rows, 64, n), scales[n]);
         for (uint64_t k = 0; k < 64; ++k)
           ASSERT_EQ(byteAt(object, n * 64 + k), at(codes, n * 64 + k));
       }
-      EXPECT_EQ(c.line(kGate).provenance, Provenance::Preserved);
-      EXPECT_EQ(c.line(kGate).sourceType, "compressed-tensors float-quantized float8 channel");
+      EXPECT_EQ(c.lineOf(kGate).provenance, Provenance::Preserved);
+      EXPECT_EQ(c.lineOf(kGate).sourceType, "compressed-tensors float-quantized float8 channel");
     }
 }
 
@@ -335,7 +294,7 @@ TEST(CompressedFp8, OtherScaleShapesAreRefused) {
     EXPECT_EQ(c.error.empty(), row.legal) << row.rows << " " << count << "\n" << c.error;
     if (!row.legal) {
       EXPECT_EQ(c.code, "NB0325") << c.error;
-      EXPECT_TRUE(c.has("gate_proj.weight_scale")) << c.error;
+      EXPECT_TRUE(c.says("gate_proj.weight_scale")) << c.error;
     }
   }
 }
@@ -352,14 +311,14 @@ TEST(CompressedFp8, OneScalePerTensorIsWrittenPerRowOnlyWhenAsked) {
         {"weight_scale", "BF16", shape, words16({0x3fc0})}};
     c.run();
     EXPECT_EQ(c.code, "NB0324");
-    EXPECT_TRUE(c.has("gate_proj.weight: refused (one scale per tensor")) << c.error;
-    EXPECT_TRUE(c.has("--tensor-scale replicate")) << c.error;
+    EXPECT_TRUE(c.says("gate_proj.weight: refused (one scale per tensor")) << c.error;
+    EXPECT_TRUE(c.says("--tensor-scale replicate")) << c.error;
     c.options.imports.replicateTensorScale = true;
     c.run();
     ASSERT_EQ(c.error, "");
     for (uint64_t n = 0; n < 4; ++n)
-      EXPECT_EQ(fp8Scale(c.object(kGate), 4, 64, n), 0x3fc0);
-    EXPECT_EQ(c.line(kGate).provenance, Provenance::WidenedExactly);
+      EXPECT_EQ(fp8Scale(c.objectOf(kGate), 4, 64, n), 0x3fc0);
+    EXPECT_EQ(c.lineOf(kGate).provenance, Provenance::WidenedExactly);
     EXPECT_NE(reportTable(*c.report).find("one scale per tensor, written once per row"),
               std::string::npos);
     EXPECT_NE(c.artifact->directory().provenance.dump().find("written once per row"),
@@ -395,12 +354,12 @@ TEST(CompressedFp8, WiderScalesNeedToBeBfloat16Values) {
     c.run();
     EXPECT_EQ(c.code, row.code) << c.error;
     if (row.rule) {
-      EXPECT_TRUE(c.has(row.rule)) << c.error;
+      EXPECT_TRUE(c.says(row.rule)) << c.error;
       continue;
     }
-    EXPECT_EQ(fp8Scale(c.object(kGate), 2, 64, 0), row.first);
-    EXPECT_EQ(fp8Scale(c.object(kGate), 2, 64, 1), row.second);
-    EXPECT_EQ(c.line(kGate).provenance,
+    EXPECT_EQ(fp8Scale(c.objectOf(kGate), 2, 64, 0), row.first);
+    EXPECT_EQ(fp8Scale(c.objectOf(kGate), 2, 64, 1), row.second);
+    EXPECT_EQ(c.lineOf(kGate).provenance,
               row.dtype == "F32" ? Provenance::NarrowedExactly : Provenance::WidenedExactly);
   }
   // NaN codes.
@@ -414,7 +373,7 @@ TEST(CompressedFp8, WiderScalesNeedToBeBfloat16Values) {
                                         {"weight_scale", "BF16", {2}, words16({0x3f80, 0x3f80})}};
     c.run();
     EXPECT_EQ(c.code, "NB0326");
-    EXPECT_TRUE(c.has("row 1 column 9: code byte 0x")) << c.error;
+    EXPECT_TRUE(c.says("row 1 column 9: code byte 0x")) << c.error;
   }
 }
 

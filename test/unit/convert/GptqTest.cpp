@@ -56,57 +56,19 @@ std::string gptqConfig(const std::string &format, int bits = 4, int group = 64,
          "}";
 }
 
-struct Case {
-  TempFolder in, out;
-  QuantizedModel model;
-  ConvertOptions options;
-  std::optional<Artifact> artifact;
-  std::optional<ConvertReport> report;
-  std::string error, code;
-  ErrorKind kind = ErrorKind::Failed;
-
-  Case() {
-    model.hidden = 128;
-    options.tokenizer = false;
-    options.force = true;
-    options.threads = 2;
-    options.source = in.path();
-    options.output = out / "m.ninfer";
-  }
+struct Case : QuantizedCase {
+  Case() { model.hidden = 128; }
   Case &gate(const GptqMatrix &matrix, const std::vector<uint32_t> &order = {}) {
     model.modules["mlp.gate_proj"] = matrix.tensors(order);
     return *this;
   }
   Case &run() {
-    model.write(in.path());
-    artifact.reset();
-    report.reset();
-    error = code = "";
-    auto result = convertCheckpoint(options);
-    if (!result.ok()) {
-      error = result.error().render();
-      code = result.error().code;
-      kind = result.error().kind;
-      EXPECT_FALSE(fs::exists(options.output));
-      return *this;
-    }
-    report = result.take();
-    artifact.emplace(Artifact::open(options.output).take());
+    convert();
     return *this;
   }
-  std::span<const std::byte> object() {
-    return *artifact->object(artifact->directory().bindings.at(kGate).parts.at(0).object);
-  }
-  Format format() {
-    return artifact->geometry(artifact->directory().bindings.at(kGate).parts.at(0).object)->format;
-  }
-  const TensorReport &line() {
-    for (const TensorReport &t : report->tensors)
-      if (t.object == kGate)
-        return t;
-    throw std::out_of_range(kGate);
-  }
-  bool says(const std::string &text) const { return error.find(text) != std::string::npos; }
+  std::span<const std::byte> object() const { return objectOf(kGate); }
+  Format format() const { return artifact->geometry(indexOf(kGate))->format; }
+  const TensorReport &line() const { return lineOf(kGate); }
 };
 
 /// Every code and scale of the gate, in columns of `k`.

@@ -21,21 +21,7 @@ config(const std::string &algorithm, const std::string &more = "",
          more + "}";
 }
 
-struct Case {
-  TempFolder in, out;
-  QuantizedModel model;
-  ConvertOptions options;
-  std::optional<Artifact> artifact;
-  std::optional<ConvertReport> report;
-  std::string error, code;
-  ErrorKind kind = ErrorKind::Failed;
-
-  Case() {
-    options.tokenizer = false;
-    options.threads = 2;
-    options.source = in.path();
-    options.output = out / "m.ninfer";
-  }
+struct Case : QuantizedCase {
   /// All codes 0x7 (6.0), all scales 0x38 (1.0).
   std::vector<RawTensor> &nvfp4(float multiplier, const std::string &more = "") {
     model.quantization = config("NVFP4", more);
@@ -54,37 +40,15 @@ struct Case {
                                              {"weight_scale", "F32", shape, f32Bytes(scales)}};
   }
   Case &run() {
-    model.write(in.path());
-    artifact.reset();
-    report.reset();
-    error = code = "";
-    fs::remove(options.output);
-    auto result = convertCheckpoint(options);
-    if (!result.ok()) {
-      error = result.error().render();
-      code = result.error().code;
-      kind = result.error().kind;
-      EXPECT_FALSE(fs::exists(options.output));
-      return *this;
-    }
-    report = result.take();
-    if (!options.dryRun)
-      artifact.emplace(Artifact::open(options.output).take());
+    convert();
     return *this;
   }
-  uint32_t index() { return artifact->directory().bindings.at(kGate).parts.at(0).object; }
-  std::span<const std::byte> object() { return *artifact->object(index()); }
-  const TensorReport &line() {
-    for (const TensorReport &t : report->tensors)
-      if (t.object == kGate)
-        return t;
-    throw std::out_of_range(kGate);
-  }
-  bool says(const std::string &text) const { return error.find(text) != std::string::npos; }
+  std::span<const std::byte> object() const { return objectOf(kGate); }
+  const TensorReport &line() const { return lineOf(kGate); }
 };
 
 std::vector<float> values(Case &c) {
-  auto geometry = c.artifact->geometry(c.index());
+  auto geometry = c.artifact->geometry(c.indexOf(kGate));
   std::vector<float> out(geometry->rows * geometry->k);
   for (uint64_t n = 0; n < geometry->rows; ++n)
     decodeRow(*geometry, c.object(), n, std::span(out).subspan(n * geometry->k, geometry->k));

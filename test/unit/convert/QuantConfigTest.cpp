@@ -129,6 +129,23 @@ TEST(QuantMethods, OtherPlacesOfTheConfig) {
   EXPECT_EQ(outcome(R"({"quant_method":"gptq","bits":4})", side), "gptq");
 }
 
+TEST(QuantMethods, ASideFileMustNotContradictTheConfig) {
+  const std::string gptq =
+      R"({"quant_method":"gptq","bits":4,"group_size":128,"sym":true,"desc_act":false})";
+  EXPECT_EQ(outcome(gptq, {{"quantize_config.json", parse(R"({"bits":4,"group_size":128,"sym":true,"meta":{}})")}}),
+            "gptq");
+  for (const char *other : {R"({"bits":8})", R"({"bits":4,"group_size":64})", R"({"sym":false})",
+                            R"({"desc_act":true})"}) {
+    const std::string error = outcome(gptq, {{"quantize_config.json", parse(other)}});
+    EXPECT_NE(error.find("NB0323"), std::string::npos) << other << ": " << error;
+    EXPECT_NE(error.find("but quantize_config.json says"), std::string::npos) << error;
+  }
+  const std::string error =
+      outcome(R"({"quant_method":"modelopt","quant_algo":"NVFP4"})",
+              {{"hf_quant_config.json", parse(R"({"quantization":{"quant_algo":"FP8"}})")}});
+  EXPECT_NE(error.find("hf_quant_config.json says \"FP8\""), std::string::npos) << error;
+}
+
 TEST(QuantMethods, ARefusedMethodIsToldBeforeAnyTensorIsRead) {
   TempFolder in;
   QuantizedModel model;

@@ -5,9 +5,14 @@
 #define NINFER_TEST_UNIT_CONVERT_QUANTIZEDBUILDERS_H
 
 #include "SourceBuilders.h"
+#include "artifact/container/Reader.h"
+#include "convert/Converter.h"
 
 #include <functional>
+#include <gtest/gtest.h>
+#include <optional>
 #include <span>
+#include <stdexcept>
 
 namespace ninfer::test {
 
@@ -114,6 +119,63 @@ struct QuantizedModel {
     writeBytes(folder / "config.json", config());
     writeBytes(folder / "tokenizer.json", tinyTokenizer());
   }
+};
+
+/// A model, its conversion into a fresh file, and the outcome.
+struct QuantizedCase {
+  TempFolder in, out;
+  QuantizedModel model;
+  ConvertOptions options;
+  std::optional<Artifact> artifact;    ///< of a conversion that wrote one
+  std::optional<ConvertReport> report; ///< of a conversion that succeeded
+  std::string error, code;             ///< rendered error and its id; empty on success
+  ErrorKind kind = ErrorKind::Failed;
+
+  QuantizedCase() {
+    options.tokenizer = false;
+    options.threads = 2;
+    options.source = in.path();
+    options.output = out / "m.ninfer";
+  }
+  void convert() {
+    model.write(in.path());
+    convertWritten();
+  }
+  /// Converts what lies in the folder.
+  void convertWritten() {
+    artifact.reset();
+    report.reset();
+    error = code = "";
+    fs::remove(options.output);
+    auto result = convertCheckpoint(options);
+    if (!result.ok()) {
+      error = result.error().render();
+      code = result.error().code;
+      kind = result.error().kind;
+      EXPECT_FALSE(fs::exists(options.output));
+      return;
+    }
+    report = result.take();
+    if (options.dryRun)
+      return;
+    auto opened = Artifact::open(options.output);
+    ASSERT_TRUE(opened.ok()) << opened.error().render();
+    artifact.emplace(opened.take());
+  }
+
+  uint32_t indexOf(const std::string &parameter) const {
+    return artifact->directory().bindings.at(parameter).parts.at(0).object;
+  }
+  std::span<const std::byte> objectOf(const std::string &parameter) const {
+    return *artifact->object(indexOf(parameter));
+  }
+  const TensorReport &lineOf(const std::string &object) const {
+    for (const TensorReport &t : report->tensors)
+      if (t.object == object)
+        return t;
+    throw std::out_of_range(object);
+  }
+  bool says(const std::string &text) const { return error.find(text) != std::string::npos; }
 };
 
 /// Scheme of compressed-tensors with one group for `targets` (JSON array).
