@@ -149,4 +149,17 @@ Result<ProgressMode> Arguments::progress() const {
   return *progressModeFromName(name);
 }
 
+int runPage(const std::string &command, std::span<char *const> args,
+            std::initializer_list<OptionSpec> options,
+            std::initializer_list<const char *> positionals, const char *help,
+            Result<std::string> (*page)(const Arguments &)) {
+  auto arguments = Arguments::parse(command, args, options, positionals);
+  if (!arguments.ok())
+    return fail(arguments.error());
+  if (arguments->help())
+    return print(help);
+  const auto text = page(*arguments);
+  return text.ok() ? print(*text) : fail(text.error());
+}
+
 } // namespace ninfer::inspect_tool

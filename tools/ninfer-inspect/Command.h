@@ -86,6 +86,12 @@ private:
   std::vector<std::string> positionals_;
 };
 
+/// A command that prints one page: parses, answers --help with `help`, prints what `page` gives.
+int runPage(const std::string &command, std::span<char *const> args,
+            std::initializer_list<OptionSpec> options,
+            std::initializer_list<const char *> positionals, const char *help,
+            Result<std::string> (*page)(const Arguments &));
+
 } // namespace ninfer::inspect_tool
 
 #endif // NINFER_TOOLS_NINFER_INSPECT_COMMAND_H

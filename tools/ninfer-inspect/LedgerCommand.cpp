@@ -27,13 +27,7 @@ Result<std::string> page(const Arguments &arguments) {
 } // namespace
 
 int runLedger(std::span<char *const> args) {
-  auto arguments = Arguments::parse("ledger", args, {{"-o/--output", true}}, {"artifact"});
-  if (!arguments.ok())
-    return fail(arguments.error());
-  if (arguments->help())
-    return print(kHelp);
-  const auto text = page(*arguments);
-  return text.ok() ? print(*text) : fail(text.error());
+  return runPage("ledger", args, {{"-o/--output", true}}, {"artifact"}, kHelp, page);
 }
 
 } // namespace ninfer::inspect_tool

@@ -32,14 +32,7 @@ Result<std::string> page(const Arguments &arguments) {
 } // namespace
 
 int runShow(std::span<char *const> args) {
-  auto arguments = Arguments::parse("show", args, {{"-o/--output", true}, {"-t/--threads", true}},
-                                    {"artifact", "object"});
-  if (!arguments.ok())
-    return fail(arguments.error());
-  if (arguments->help())
-    return print(kHelp);
-  const auto text = page(*arguments);
-  return text.ok() ? print(*text) : fail(text.error());
+  return runPage("show", args, {{"-o/--output", true}, {"-t/--threads", true}}, {"artifact", "object"}, kHelp, page);
 }
 
 } // namespace ninfer::inspect_tool
