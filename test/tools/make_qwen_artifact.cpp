@@ -8,6 +8,7 @@
 #include "models/Bind.h"
 #include "models/Hybrid.h"
 #include "models/Identity.h"
+#include "test/tools/Unwrap.h"
 
 #include <cstdio>
 #include <cstdlib>
@@ -18,6 +19,8 @@
 #include <vector>
 
 using namespace ninfer;
+using ninfer::test::die;
+using ninfer::test::unwrap;
 using namespace ninfer::testing;
 
 namespace {
@@ -43,22 +46,6 @@ payload:
   --sparse           holes (default)
   --random SEED      legal words
 )";
-
-[[noreturn]] void die(const std::string &text) {
-  std::fprintf(stderr, "%s\n", text.c_str());
-  std::exit(1);
-}
-
-template <typename T>
-T unwrap(Result<T> result) {
-  if (!result.ok())
-    die(result.error().render());
-  return result.take();
-}
-void unwrap(Status status) {
-  if (!status.ok())
-    die(status.error().render());
-}
 
 struct Options {
   std::string out, recipe = "mixed", identity, layerTypes;

@@ -7,6 +7,7 @@
 #include "artifact/formats/Words.h"
 #include "artifact/layouts/Layout.h"
 #include "models/Decoder.h"
+#include "test/tools/Unwrap.h"
 
 #include <cmath>
 #include <cstdio>
@@ -18,6 +19,8 @@
 #include <vector>
 
 using namespace ninfer;
+using ninfer::test::die;
+using ninfer::test::unwrap;
 
 namespace {
 
@@ -35,22 +38,6 @@ const char kUsage[] = R"(usage: make_tiny_artifact OUT.ninfer [options]
   --seed N               (default 1)
   --sparse               payload of holes
 )";
-
-[[noreturn]] void die(const std::string &text) {
-  std::fprintf(stderr, "%s\n", text.c_str());
-  std::exit(1);
-}
-
-template <typename T>
-T unwrap(Result<T> result) {
-  if (!result.ok())
-    die(result.error().render());
-  return result.take();
-}
-void unwrap(Status status) {
-  if (!status.ok())
-    die(status.error().render());
-}
 
 /// SplitMix64: the same numbers on every machine.
 class Random {
