@@ -290,14 +290,17 @@ def kill_while_writing(case):
 
 
 def full_disk(case):
-    """A file size limit stands in for a full disk: documented code, a message, nothing under the final name."""
+    """A file size limit stands in for a full disk: documented code, a message, nothing under the final name. The tools
+    themselves see to it that the limit is an error of the write and not a signal that ends them."""
     model = case.convert("w8")
 
     def limit():
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (20000, 20000))
+        signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
     before = os.listdir(case.tmp)
     for command in ([case.tool("ninfer-convert"), CHECKPOINT, "-o", f"{case.tmp}/new.ninfer", "--recipe", "w8"],
+                    [case.tool("ninfer-convert"), "upgrade", model, f"{case.tmp}/split.ninfer", "--max-file-bytes", "100000"],
+                    [case.tool("ninfer-inspect"), "verify", model, "--hash", "write"],
                     [case.tool("ninfer-build"), model, "-o", f"{case.tmp}/new.plan.bin", "--target", "cpu:x86-64-v3"]):
         done = subprocess.run(command, capture_output=True, preexec_fn=limit)
         check(done.returncode == 1 and b"error" in done.stderr, f"{command[0]}: {done.returncode} {done.stderr!r}")

@@ -125,10 +125,13 @@ Oracle readOracle() {
   return oracle;
 }
 
-// Criteria, on max |difference| / rms(exact): the reference target keeps float32 between operators;
-// 16-bit activations stay below a twentieth of the error of BF16 operators; the artifact's own
-// policies permit 8-bit activations, whose step per group is max / 127, and that error is held
-// below twice that of BF16 operators.
+// Criteria, on max |difference| / rms(exact), E being the error of the same model with BF16 operators:
+//   reference  2e-6: about 30 operators in a row round to float32, sqrt(30) * 2^-24 = 3e-7, and the
+//              largest of 48 logits lies within 4 to 6 standard deviations.
+//   16 bits    E / 16: a 16-bit activation has a step of max / 32767 of its group of 64, whose max is at
+//              most 8 times its rms, so 2^-12 rms; BF16 has a step of 2^-8 of the value: 1/16 of it.
+//   8 bits     5 E: a step of max / 127; the max of 64 Gaussian values is 2.4 times their rms, so 2^-5.7
+//              rms or 4.8 of the BF16 step.
 TEST_F(HybridTest, GoldenArtifactAgainstItsOracle) {
   const Oracle oracle = readOracle();
   const double bf16 = oracle.bf16Error();
@@ -140,7 +143,7 @@ TEST_F(HybridTest, GoldenArtifactAgainstItsOracle) {
   for (const std::string &target : targets())
     for (const char *plan : {"stated.bin", "narrow.bin"}) {
       const bool narrow = std::string(plan) == "narrow.bin";
-      const double bound = target == "reference" ? 2e-6 : narrow ? bf16 / 20 : 2 * bf16;
+      const double bound = target == "reference" ? 2e-6 : narrow ? bf16 / 16 : 5 * bf16;
       const auto engine = open(plan, target);
       ASSERT_TRUE(engine);
       for (unsigned threads : {1u, 2u, 3u}) {
@@ -175,7 +178,7 @@ TEST_F(HybridTest, PrefillOfEveryLengthEqualsSingleSteps) {
     seed = seed * 1664525u + 1013904223u;
     ids.push_back(int32_t(seed >> 16) % int32_t(kVocab));
   }
-  const double a16 = readOracle().bf16Error() / 20;
+  const double a16 = readOracle().bf16Error() / 16;
   std::vector<std::string> names = {"reference"}; // and the best level: all share the lowering
   if (const auto levels = cpuTargets(); !levels.empty())
     names.push_back(levels.back());
@@ -214,8 +217,10 @@ TEST_F(HybridTest, PrefillOfEveryLengthEqualsSingleSteps) {
   }
 }
 
-// int8 keys and values cost at most what one step of max / 127 per group of 64 costs: held below the
-// error of BF16 operators on the whole model. Every target stores equal words up to a rounding tie.
+// int8 keys and values: half a step of max / 127 is 2^-6.7 rms of a group (see above) where BF16 words
+// are off by 2^-9 of the value, in one of the about fifteen places that BF16 operators round at. So the
+// whole stays below E. Every target stores equal words up to a rounding tie, whose cost is a step in one of
+// 32 elements of one of nine rows: below E / 16.
 TEST_F(HybridTest, Int8CacheStaysWithinItsCriterion) {
   const Oracle oracle = readOracle();
   buildGolden("int8.bin", {.kv = "int8", .policy = ActivationPolicy::A16Only});
@@ -227,53 +232,73 @@ TEST_F(HybridTest, Int8CacheStaysWithinItsCriterion) {
     ASSERT_TRUE(run->submit(oracle.ids).ok());
     const std::vector<float> row = logits(*run);
     const Distance d = distance(row, oracle.exact.back());
-    EXPECT_LT(d.relative(), 0.02) << target;
+    EXPECT_LT(d.relative(), oracle.bf16Error()) << target;
     EXPECT_GT(d.relative(), 1e-5) << target << ": the cache is not int8";
     if (reference.empty())
       reference = row;
     else
-      EXPECT_LT(distance(row, std::span<const float>(reference)).relative(), 2e-3) << target;
+      EXPECT_LT(distance(row, std::span<const float>(reference)).relative(),
+                oracle.bf16Error() / 16)
+          << target;
   }
 }
 
-// Sparse experts: every target agrees with the built-ins within the criterion of 16-bit activations, for
-// any number of threads, and prefill equals single steps.
+// Sparse experts on every target against the built-ins, for any number of threads; prefill equals single
+// steps. With BF16 words (profile f32) the criterion is that of float32 sums, 4e-5: at most 256 terms of
+// one dot product, 256 * 2^-24 = 1.5e-5, through the layers. With quantized words (16-bit activations)
+// each linear map adds 2^-12 of its input's rms over sqrt(12) (see above); 4 layers of at most 5 maps in a
+// row, the largest of 256 logits 4 standard deviations off: sqrt(20) * 4 * 7e-5 = 1.3e-3.
 TEST_F(HybridTest, ExpertsOfEveryTargetAgree) {
-  const ChildResult made =
-      run({NINFER_MAKE_QWEN_ARTIFACT, file("moe.ninfer").string(), "--preset", "tiny-moe", "--no-mtp",
-           "--random", "3"});
-  ASSERT_EQ(made.exitCode, 0) << made.err;
-  BuildOptions wanted = options(file("moe.ninfer"), targets());
-  wanted.output = file("moe.bin");
-  wanted.maxContext = 64;
-  wanted.prefillChunk = 8;
-  wanted.kvDtype = "f32";
-  auto report = build(wanted);
-  ASSERT_TRUE(report.ok()) << report.error().render();
   std::vector<int32_t> ids;
   for (int32_t i = 0; i < 21; ++i)
     ids.push_back(i * 37 % 48);
-  std::vector<std::vector<float>> reference;
-  for (const std::string &target : targets()) {
-    auto engine = Engine::open({.plan = file("moe.bin"), .target = target});
-    ASSERT_TRUE(engine.ok()) << engine.error().render();
-    const bool first = reference.empty();
-    for (unsigned threads : {1u, 2u, 3u}) {
-      const auto stepped = context(*engine, threads), whole = context(*engine, threads);
-      for (size_t i = 0; i < ids.size(); ++i) {
-        ASSERT_TRUE(stepped->submit(std::span(&ids[i], 1)).ok());
-        if (reference.size() <= i)
-          reference.push_back(logits(*stepped));
-        EXPECT_LT(distance(logits(*stepped), std::span<const float>(reference[i])).relative(),
-                  first ? 1e-9 : 3e-3)
-            << target << ", " << threads << " threads, position " << i;
+  for (const auto &[recipe, criterion] : {std::pair("bf16", 4e-5), std::pair("mixed", 1.3e-3)}) {
+    const std::string name = std::string(recipe) + ".ninfer";
+    const ChildResult made =
+        run({NINFER_MAKE_QWEN_ARTIFACT, file(name).string(), "--preset", "tiny-moe", "--no-mtp",
+             "--recipe", recipe, "--random", "3"});
+    ASSERT_EQ(made.exitCode, 0) << made.err;
+    BuildOptions wanted = options(file(name), targets());
+    wanted.output = file("moe.bin");
+    wanted.maxContext = 64;
+    wanted.prefillChunk = 8;
+    wanted.kvDtype = "f32";
+    auto report = build(wanted);
+    ASSERT_TRUE(report.ok()) << report.error().render();
+    std::vector<std::vector<float>> reference;
+    for (const std::string &target : targets()) {
+      auto engine = Engine::open({.plan = file("moe.bin"), .target = target});
+      ASSERT_TRUE(engine.ok()) << engine.error().render();
+      const double bound = target == "reference" ? 2e-6 : criterion;
+      for (unsigned threads : {1u, 2u, 3u}) {
+        const auto stepped = context(*engine, threads), whole = context(*engine, threads);
+        for (size_t i = 0; i < ids.size(); ++i) {
+          ASSERT_TRUE(stepped->submit(std::span(&ids[i], 1)).ok());
+          if (reference.size() <= i)
+            reference.push_back(logits(*stepped));
+          EXPECT_LT(distance(logits(*stepped), std::span<const float>(reference[i])).relative(), bound)
+              << recipe << ", " << target << ", " << threads << " threads, position " << i;
+        }
+        ASSERT_TRUE(whole->submit(ids).ok());
+        EXPECT_LT(distance(logits(*whole), std::span<const float>(reference.back())).relative(), bound)
+            << recipe << ", " << target << ", " << threads << " threads";
       }
-      ASSERT_TRUE(whole->submit(ids).ok());
-      EXPECT_LT(distance(logits(*whole), std::span<const float>(reference.back())).relative(),
-                first ? 2e-6 : 3e-3)
-          << target << ", " << threads << " threads";
     }
   }
+}
+
+// Banks are read by the row number of an expert, so its rows must follow its predecessor's.
+TEST_F(HybridTest, ExpertsApartAreRefused) {
+  const ChildResult made =
+      run({NINFER_MAKE_QWEN_ARTIFACT, file("apart.ninfer").string(), "--preset", "tiny-moe",
+           "--no-mtp", "--separate"});
+  ASSERT_EQ(made.exitCode, 0) << made.err;
+  auto report = build(options(file("apart.ninfer")));
+  ASSERT_FALSE(report.ok());
+  EXPECT_NE(report.error().render().find("text/layers/0/moe/experts/"), std::string::npos);
+  EXPECT_NE(report.error().render().find("must lie side by side in expert order"), std::string::npos)
+      << report.error().render();
+  EXPECT_FALSE(std::filesystem::exists(file("plan.bin")));
 }
 
 // A recurrent state is not indexed by position: the sequence can be cut at its start only.

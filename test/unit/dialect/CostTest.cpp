@@ -148,4 +148,31 @@ TEST_F(Cost, FusedAppendWritesTheCache) {
   EXPECT_EQ(fused.bytesWritten(3), 2 * 3 * 64 * 4);
 }
 
+// A recurrent state is read and written whole; a bank is read for the chosen experts only.
+TEST_F(Cost, DeltaStateIsReadAndWritten) {
+  const std::string v = "!ninfer.weight<4, FP32, \"contiguous-le-v1\">", s = "!ninfer.delta_state<4x8x16>";
+  auto op = parse<GatedDeltaOp>(
+      "%q: tensor<?x32xf32>, %v: tensor<?x32xf32>, %a: tensor<?x4xf32>, %w: " + v + ", %s: " + s,
+      "%0 = ninfer.gated_delta %q, %q, %v, %a, %a, %w, %w, %s {key_heads = 2} : tensor<?x32xf32>, "
+      "tensor<?x32xf32>, tensor<?x4xf32>, " + v + ", " + v + ", " + s);
+  ASSERT_TRUE(op);
+  constexpr int64_t state = 4 * 8 * 16 * 4, perRow = (3 * 32 + 2 * 4) * 4;
+  EXPECT_EQ(op.bytesRead(3), state + 2 * 4 * 4 + 3 * perRow);
+  EXPECT_EQ(op.bytesWritten(3), state + 3 * 32 * 4);
+  EXPECT_EQ(op.flops(3), 3 * 7 * 4 * 8 * 16);
+}
+
+TEST_F(Cost, BanksAreReadForChosenExperts) {
+  const std::string bank = "!ninfer.weight<80x128, BF16, \"contiguous-le-v1\">"; // 5 experts of 2 x 8 rows
+  auto op = parse<MoeUpOp>("%x: tensor<?x128xf32>, %r: tensor<?x4xf32>, %w: " + bank,
+                           "%0 = ninfer.moe_up %x, %r, %w policy<A16Only> {experts = 5, top_k = 2} : "
+                           "tensor<?x128xf32>, tensor<?x4xf32>, " + bank + " -> tensor<?x16xf32>");
+  ASSERT_TRUE(op);
+  constexpr int64_t expert = 16 * 128 * 2, perRow = (128 + 4) * 4;
+  EXPECT_EQ(op.bytesRead(1), 2 * expert + perRow);
+  EXPECT_EQ(op.bytesRead(2), 4 * expert + 2 * perRow);
+  EXPECT_EQ(op.bytesRead(9), 5 * expert + 9 * perRow); // each at most once
+  EXPECT_EQ(op.flops(1), 16 * (4 * 128 + 4));
+}
+
 } // namespace

@@ -47,6 +47,20 @@ TEST_F(EngineTest, OpensBesideThePlan) {
   EXPECT_TRUE(none->empty());
 }
 
+// Framings 1 and 2 have no components: text resources are found by their fixed names.
+TEST_F(EngineTest, ResourcesOfFraming2) {
+  TinyModel model({.framing = 2});
+  model.writeArtifact(folder_ / "old.ninfer");
+  ASSERT_EQ(Artifact::open(folder_ / "old.ninfer")->directory().framing, 2);
+  writeBytes(folder_ / "old.plan", buildBytes(model.plan("old.ninfer")));
+  auto engine = Engine::open({.plan = folder_ / "old.plan"});
+  ASSERT_TRUE(engine.ok()) << engine.error().render();
+  auto tokenizer = (*engine)->resource("tokenizer.json");
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.error().render();
+  EXPECT_FALSE(tokenizer->empty());
+  EXPECT_TRUE((*engine)->resource("no-such-role")->empty());
+}
+
 TEST_F(EngineTest, WeightsElsewhere) {
   std::filesystem::create_directory(folder_ / "sub");
   std::filesystem::rename(folder_ / "tiny.ninfer", folder_ / "sub/renamed.ninfer");

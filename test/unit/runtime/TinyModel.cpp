@@ -146,20 +146,28 @@ void TinyModel::writeArtifact(const std::filesystem::path &path) {
       shape = {weight.k};
     auto object = artifact.addTensor(name, shape, weight.format);
     ASSERT_TRUE(object.ok()) << object.error().message;
-    artifact.bindWhole(name, *object);
+    if (options_.framing == 3)
+      artifact.bindWhole(name, *object);
     contents.push_back(encoded_[name]);
   }
-  Component &text = artifact.directory().components["text"];
+  Component text;
   text.config = {{"architectures", {"LlamaForCausalLM"}}};
   if (options_.resources)
     for (const auto &[role, bytes] : resourceTexts()) {
-      auto object = artifact.addResource(role, bytes.size());
+      auto object = artifact.addResource((options_.framing == 3 ? "" : "frontend/") + role, bytes.size());
       ASSERT_TRUE(object.ok()) << object.error().message;
       text.resources[role] = *object;
       contents.push_back(std::as_bytes(std::span(bytes.data(), bytes.size())));
     }
-  artifact.directory().metadata["name"] = options_.publicName;
-  auto writer = ArtifactWriter::create(path, artifact);
+  WriterOptions writing;
+  writing.framing = options_.framing;
+  if (options_.framing == 3) {
+    artifact.directory().components["text"] = std::move(text);
+    artifact.directory().metadata["name"] = options_.publicName;
+  } else {
+    artifact.directory().identity = Identity{options_.publicName, "words"};
+  }
+  auto writer = ArtifactWriter::create(path, artifact, std::move(writing));
   ASSERT_TRUE(writer.ok()) << writer.error().message;
   for (size_t i = 0; i < contents.size(); ++i) {
     Status status = writer->append(uint32_t(i), contents[i]);

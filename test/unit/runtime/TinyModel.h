@@ -23,6 +23,7 @@ struct TinyOptions {
   bool resources = true;     ///< tokenizer (one token per byte), chat template, generation config
   std::string publicName = "tiny";
   uint32_t seed = 1;
+  int framing = 3; ///< of the artifact; 2 has no components, its resources are frontend/*
 };
 
 /// A matrix or vector as plain numbers.
