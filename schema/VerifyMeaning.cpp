@@ -336,7 +336,7 @@ private:
       const std::string path = at(parent, "phases", i);
       NINFER_RETURN_IF_ERROR(uniqueName(path + ".name", phase.name(), names));
       const auto kind = static_cast<unsigned>(phase.kind());
-      if (phase.kind() < plan::PhaseKind::Setup || phase.kind() > plan::PhaseKind::Verify)
+      if (phase.kind() < plan::PhaseKind::Setup || phase.kind() > plan::PhaseKind::Encode)
         return fail(kPhase, path + ".kind",
                     "is " + std::to_string(kind) + ", not a known phase kind");
       if (!kinds.insert(phase.kind()).second)
@@ -351,27 +351,93 @@ private:
       if (!kinds.count(needed))
         return fail(kPhase, parent + ".phases",
                     std::string("has no ") + plan::EnumNamePhaseKind(needed) + " phase");
+    // Draft proposes, DraftNext goes on, Verify judges: one is of no use without the others.
+    using plan::PhaseKind;
+    for (auto [kind, needed] : {std::pair{PhaseKind::Draft, PhaseKind::DraftNext},
+                                std::pair{PhaseKind::Draft, PhaseKind::Verify},
+                                std::pair{PhaseKind::DraftNext, PhaseKind::Draft},
+                                std::pair{PhaseKind::Commit, PhaseKind::Verify}})
+      if (kinds.count(kind) && !kinds.count(needed))
+        return fail(kPhase, parent + ".phases",
+                    std::string("has a ") + plan::EnumNamePhaseKind(kind) + " phase and no " +
+                        plan::EnumNamePhaseKind(needed) + " phase");
+    return speculativeRows(parent, target);
+  }
+
+  /// A Draft call takes the rows of any text call, a Commit call those of a Verify call.
+  Status speculativeRows(const std::string &parent, const plan::Target &target) const {
+    using plan::PhaseKind;
+    auto rows = [&](PhaseKind kind) -> uint64_t {
+      for (const plan::Phase *phase : *target.phases())
+        if (phase->kind() == kind)
+          return phase->max_rows();
+      return 0;
+    };
+    const uint64_t text = std::max(rows(PhaseKind::Prefill), rows(PhaseKind::Verify));
+    if (const uint64_t draft = rows(PhaseKind::Draft); draft != 0 && draft != text)
+      return fail(kPhase, parent + ".phases",
+                  "has a Draft phase of " + std::to_string(draft) + " rows, expected " +
+                      std::to_string(text) + " (the longest call of the text model)");
+    if (const uint64_t commit = rows(PhaseKind::Commit); commit != 0 && commit != rows(PhaseKind::Verify))
+      return fail(kPhase, parent + ".phases",
+                  "has a Commit phase of " + std::to_string(commit) + " rows, expected " +
+                      std::to_string(rows(PhaseKind::Verify)) + " (those of Verify)");
     return {};
   }
 
-  /// Rows, token buffer and logits of one phase. Setup runs once with rows 1 and has neither
-  /// buffer.
+  /// What the caller writes and reads around a call of a phase.
+  struct Buffers {
+    bool tokens, logits, tokenIds, ports;
+  };
+  static Buffers buffersOf(plan::PhaseKind kind) {
+    switch (kind) {
+    case plan::PhaseKind::Setup:
+    case plan::PhaseKind::Commit:
+      return {false, false, false, false};
+    case plan::PhaseKind::Draft:
+    case plan::PhaseKind::DraftNext:
+      return {true, true, true, true};
+    case plan::PhaseKind::Encode:
+      return {false, false, false, true};
+    default:
+      return {true, true, false, true};
+    }
+  }
+
+  /// Rows and buffers of one phase. Setup runs once with rows 1.
   Status phaseRows(const std::string &path, const plan::Target &target,
                    const plan::Phase &phase) const {
-    const bool setup = phase.kind() == plan::PhaseKind::Setup;
-    const uint64_t most =
-        setup || phase.kind() == plan::PhaseKind::Decode ? 1 : plan_.model()->max_context();
+    const plan::PhaseKind kind = phase.kind();
+    const bool single = kind == plan::PhaseKind::Setup || kind == plan::PhaseKind::Decode ||
+                        kind == plan::PhaseKind::DraftNext;
+    // Encode takes rows of its own kind, not positions of the context.
+    const uint64_t most = single                            ? 1
+                          : kind == plan::PhaseKind::Encode ? uint64_t{1} << 20
+                                                            : plan_.model()->max_context();
     NINFER_RETURN_IF_ERROR(inRange(kPhase, path + ".max_rows", phase.max_rows(), 1, most));
     NINFER_RETURN_IF_ERROR(
         inRange(kPhase, path + ".min_rows", phase.min_rows(), 1, phase.max_rows()));
-    if (setup != (phase.tokens() == nullptr) || setup != (phase.logits() == nullptr))
+    const Buffers has = buffersOf(kind);
+    if (has.tokens != (phase.tokens() != nullptr) || has.logits != (phase.logits() != nullptr))
       return fail(kPhase, path,
-                  setup ? "is a Setup phase and may have neither tokens nor logits"
-                        : "lacks its tokens or its logits");
-    if (setup)
+                  std::string("is a ") + plan::EnumNamePhaseKind(kind) + " phase and " +
+                      (has.tokens ? "lacks its tokens or its logits"
+                                  : "may have neither tokens nor logits"));
+    if (!has.tokenIds && phase.token_ids())
+      return fail(kPhase, path + ".token_ids",
+                  std::string("is set, but a ") + plan::EnumNamePhaseKind(kind) +
+                      " phase gives logits of the whole vocabulary or none");
+    NINFER_RETURN_IF_ERROR(ports(path, "inputs", target, phase, phase.inputs(), has.ports));
+    NINFER_RETURN_IF_ERROR(ports(path, "outputs", target, phase, phase.outputs(), has.ports));
+    if (kind == plan::PhaseKind::Setup)
       return {};
     if (phase.launches()->size() == 0)
       return fail(kPhase, path + ".launches", "is empty");
+    return has.tokens ? tokensAndLogits(path, target, phase) : Status();
+  }
+
+  Status tokensAndLogits(const std::string &path, const plan::Target &target,
+                         const plan::Phase &phase) const {
     NINFER_RETURN_IF_ERROR(ref(path + ".tokens", target, *phase.tokens()));
     NINFER_RETURN_IF_ERROR(ref(path + ".logits", target, *phase.logits()));
     if (phase.tokens()->space() != plan::Space::Arena ||
@@ -382,12 +448,52 @@ private:
       return fail(kPhase, path + ".tokens",
                   "has " + std::to_string(phase.tokens()->bytes()) + " bytes, expected " +
                       std::to_string(tokenBytes));
+    uint64_t logits = plan_.model()->vocab_size();
+    if (phase.token_ids()) {
+      NINFER_RETURN_IF_ERROR(ref(path + ".token_ids", target, *phase.token_ids()));
+      const uint64_t bytes = phase.token_ids()->bytes();
+      if (phase.token_ids()->space() != plan::Space::Payload || bytes % 4 != 0 ||
+          bytes / 4 > logits)
+        return fail(kPhase, path + ".token_ids",
+                    "has " + std::to_string(bytes) + " bytes of " +
+                        plan::EnumNameSpace(phase.token_ids()->space()) +
+                        ", expected Payload, four bytes for each of at most " +
+                        std::to_string(logits) + " tokens");
+      logits = bytes / 4;
+    }
     const uint64_t logitRows = phase.kind() == plan::PhaseKind::Verify ? phase.max_rows() : 1;
-    const uint64_t logitBytes = uint64_t{plan_.model()->vocab_size()} * 4 * logitRows;
+    const uint64_t logitBytes = logits * 4 * logitRows;
     if (phase.logits()->bytes() != logitBytes)
       return fail(kPhase, path + ".logits",
                   "has " + std::to_string(phase.logits()->bytes()) + " bytes, expected " +
                       std::to_string(logitBytes));
+    return {};
+  }
+
+  Status ports(const std::string &parent, const char *list, const plan::Target &target,
+               const plan::Phase &phase, const TableVector<plan::Port> *ports, bool allowed) const {
+    if (!allowed && sizeOf(ports) != 0)
+      return fail(kPhase, parent + "." + list,
+                  std::string("is not empty, but a ") + plan::EnumNamePhaseKind(phase.kind()) +
+                      " phase has no ports");
+    std::set<std::string_view> names;
+    for (uint32_t i = 0; i < sizeOf(ports); ++i) {
+      const plan::Port &port = *ports->Get(i);
+      const std::string path = at(parent, list, i);
+      NINFER_RETURN_IF_ERROR(uniqueName(path + ".name", port.name(), names));
+      if (port.element() != plan::ElementType::F32 && port.element() != plan::ElementType::I32)
+        return fail(kPhase, path + ".element",
+                    "is " + std::to_string(static_cast<unsigned>(port.element())) +
+                        ", not a known element type");
+      NINFER_RETURN_IF_ERROR(inRange(kPhase, path + ".width", port.width(), 1, 1u << 24));
+      NINFER_RETURN_IF_ERROR(ref(path + ".ref", target, *port.ref()));
+      const uint64_t bytes = uint64_t{phase.max_rows()} * port.width() * 4;
+      if (port.ref()->space() != plan::Space::Arena || port.ref()->bytes() != bytes)
+        return fail(kPhase, path + ".ref",
+                    "has " + std::to_string(port.ref()->bytes()) + " bytes of " +
+                        plan::EnumNameSpace(port.ref()->space()) + ", expected " +
+                        std::to_string(bytes) + " of Arena");
+    }
     return {};
   }
 
