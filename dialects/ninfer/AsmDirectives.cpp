@@ -20,10 +20,12 @@ ParseResult parseCompactDict(OpAsmParser &parser, NamedAttrList &attributes) {
     if (name == "eps" || name == "scale")
       wrong = !isa<FloatAttr>(value) || !number.getType().isF64();
     else if (name == "heads" || name == "kv_heads" || name == "key_heads" || name == "experts" ||
-             name == "top_k")
+             name == "top_k" || name == "column")
       wrong = !isa<IntegerAttr>(value) || !number.getType().isSignlessInteger(64);
     else if (name == "unit_offset")
       wrong = !isa<BoolAttr>(value);
+    else if (name == "peek")
+      wrong = !isa<UnitAttr>(value);
     if (wrong)
       return parser.emitError(loc)
              << "attribute '" << name << "' has the wrong kind of value: " << value;

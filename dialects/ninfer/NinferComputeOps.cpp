@@ -239,6 +239,39 @@ LogicalResult MoeDownOp::verify() {
 }
 
 //===----------------------------------------------------------------------===//
+// Handover family
+//===----------------------------------------------------------------------===//
+
+/// Columns [column, column + width) and the static rows of `rows` lie inside the buffer.
+template <typename Op>
+static LogicalResult verifyHandover(Op op, Value rows) {
+  RowBufferType buffer = op.getBuffer().getType();
+  const int64_t width = widthOf(rows), column = op.getColumn();
+  if (width > buffer.getWidth() || column > buffer.getWidth() - width) // store_rows_c1 load_rows_c1
+    return op.emitOpError() << "expected columns inside the buffer's width " << buffer.getWidth()
+                            << ", got " << width << " from column " << column;
+  if (!ShapedType::isDynamic(rowsOf(rows)) && rowsOf(rows) > buffer.getRows())
+    return op.emitOpError() << "expected at most " << buffer.getRows() // store_rows_c2 load_rows_c2
+                            << " rows (those of the buffer), got " << rowsOf(rows);
+  return success();
+}
+
+LogicalResult StoreRowsOp::verify() { return verifyHandover(*this, getX()); }
+LogicalResult LoadRowsOp::verify() { return verifyHandover(*this, getResult()); }
+
+LogicalResult ConcatOp::verify() {
+  if (failed(expectDim(*this, "result width", widthOf(getLhs()) + widthOf(getRhs()),
+                       widthOf(getResult()), // concat_c1
+                       "the widths of both operands")))
+    return failure();
+  if (rowsOf(getLhs()) != rowsOf(getRhs()) || rowsOf(getLhs()) != rowsOf(getResult()))
+    return emitOpError() << "expected operands and result of equal rows, got " // concat_c2
+                         << dimText(rowsOf(getLhs())) << ", " << dimText(rowsOf(getRhs()))
+                         << " and " << dimText(rowsOf(getResult()));
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
 // Row family
 //===----------------------------------------------------------------------===//
 

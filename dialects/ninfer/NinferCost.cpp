@@ -26,7 +26,7 @@ static int64_t elements(Value value, int64_t rows) {
 static int64_t bytesOf(Value value, int64_t rows) {
   return TypeSwitch<Type, int64_t>(value.getType())
       .Case([](WeightType weight) { return weight.getEncodedBytes(); })
-      .Case<KvCacheType, RopeTableType, ConvStateType, DeltaStateType>(
+      .Case<KvCacheType, RopeTableType, ConvStateType, DeltaStateType, RowBufferType>(
           [](auto state) { return state.getBytes(); })
       .Case([&](RankedTensorType tensor) {
         return (tensor.getRank() == 2 ? elements(value, rows) : rowsOf(value, rows)) * 4;
@@ -45,6 +45,10 @@ static int64_t bytesReadFrom(OpOperand &use, int64_t rows) {
     return rowsOf(rope.getX(), rows) * rope.getTable().getType().getPairs() * 2 * 4;
   if (auto append = dyn_cast<KvAppendOp>(use.getOwner()); append && use.get() == append.getCache())
     return 0;
+  if (auto store = dyn_cast<StoreRowsOp>(use.getOwner()); store && use.get() == store.getBuffer())
+    return 0;
+  if (auto load = dyn_cast<LoadRowsOp>(use.getOwner()))
+    return elements(load.getResult(), rows) * 4;
   // Chosen experts only; a call of many rows reads each expert at most once.
   auto ofExperts = [&](auto op) {
     const int64_t chosen = std::min(op.getExperts(), rowsOf(op.getResult(), rows) * op.getTopK());
@@ -84,8 +88,11 @@ int64_t bytesWrittenBy(Operation *op, int64_t rows) {
     KvCacheType cache = append.getCache().getType();
     total += rowsOf(append.getKey(), rows) * (cache.getBytes() / cache.getCapacity());
   }
-  // Recurrent states are read and written whole, however many the rows.
-  for (Value operand : op->getOperands())
+  if (auto store = dyn_cast<StoreRowsOp>(op))
+    total += elements(store.getX(), rows) * 4;
+  // Recurrent states are read and written whole, however many the rows; a peek leaves them alone.
+  const bool peek = op->hasAttr("peek");
+  for (Value operand : peek ? ValueRange() : ValueRange(op->getOperands()))
     if (isa<ConvStateType, DeltaStateType>(operand.getType()) && !isa<FusedOp>(op))
       total += bytesOf(operand, rows);
   if (auto fused = dyn_cast<FusedOp>(op))
@@ -101,6 +108,9 @@ int64_t bytesWrittenBy(Operation *op, int64_t rows) {
 int64_t EmbeddingOp::flops(int64_t) { return 0; }
 int64_t KvAppendOp::flops(int64_t) { return 0; }
 int64_t LastRowOp::flops(int64_t) { return 0; }
+int64_t StoreRowsOp::flops(int64_t) { return 0; }
+int64_t LoadRowsOp::flops(int64_t) { return 0; }
+int64_t ConcatOp::flops(int64_t) { return 0; }
 int64_t AddOp::flops(int64_t rows) { return elements(getResult(), rows); }
 // exp, add, divide, multiply.
 int64_t SwigluOp::flops(int64_t rows) { return 4 * elements(getResult(), rows); }

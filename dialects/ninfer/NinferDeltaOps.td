@@ -16,7 +16,7 @@ def Ninfer_CausalConvOp : Ninfer_ComputeOp<"causal_conv", [
   let description = [{
     The channels `u` of a row are those of query, then key, then value. With T taps,
     `y[r][c] = silu(sum over j < T of weight[j][c] * u[r - (T - 1) + j][c])`. Rows before row 0 are in the
-    tail, oldest first; afterwards the tail holds the last `T - 1` rows.
+    tail, oldest first; afterwards the tail holds the last `T - 1` rows. With `peek` the tail stays as it was.
 
     ```mlir
     %q, %k, %v = ninfer.causal_conv %a, %b, %c, %w, %tail
@@ -28,7 +28,8 @@ def Ninfer_CausalConvOp : Ninfer_ComputeOp<"causal_conv", [
     Ninfer_Activation:$key,
     Ninfer_Activation:$value,
     Ninfer_Matrix:$weight,
-    Arg<Ninfer_ConvStateType, "rows before and after", [MemRead, MemWrite]>:$tail);
+    Arg<Ninfer_ConvStateType, "rows before and after", [MemRead, MemWrite]>:$tail,
+    UnitAttr:$peek);
   let results = (outs Ninfer_Activation:$query_result, Ninfer_Activation:$key_result,
                       Ninfer_Activation:$value_result);
   let assemblyFormat = [{
@@ -47,7 +48,8 @@ def Ninfer_GatedDeltaOp : Ninfer_ComputeOp<"gated_delta", [
     Value head `j` uses key head `j / (value heads / key_heads)`, whose `q` and `k` are divided by
     `sqrt(sum of squares + 1e-6)` first. With `g = -exp(a_log[j]) * softplus(a[j] + dt_bias[j])` and
     `beta = sigmoid(b[j])`, each row in turn does
-    `S = exp(g) S; e = v - S k; S = S + beta e k^T; y = S q / sqrt(key dimension)`.
+    `S = exp(g) S; e = v - S k; S = S + beta e k^T; y = S q / sqrt(key dimension)`. With `peek` the results are the same
+    and the state stays as it was.
 
     ```mlir
     %y = ninfer.gated_delta %q, %k, %v, %a, %b, %a_log, %dt_bias, %state {key_heads = 16}
@@ -63,7 +65,8 @@ def Ninfer_GatedDeltaOp : Ninfer_ComputeOp<"gated_delta", [
     Ninfer_Vector:$a_log,
     Ninfer_Vector:$dt_bias,
     Arg<Ninfer_DeltaStateType, "read and updated", [MemRead, MemWrite]>:$state,
-    Ninfer_PositiveAttr:$key_heads);
+    Ninfer_PositiveAttr:$key_heads,
+    UnitAttr:$peek);
   let results = (outs Ninfer_Activation:$result);
   let assemblyFormat = [{
     $query `,` $key `,` $value `,` $a `,` $b `,` $a_log `,` $dt_bias `,` $state custom<CompactDict>(attr-dict)

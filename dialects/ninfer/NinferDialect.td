@@ -30,8 +30,11 @@ def Ninfer_Dialect : Dialect {
     static constexpr ::llvm::StringLiteral kPrefillChunk = "ninfer.prefill_chunk";
     static constexpr ::llvm::StringLiteral kVocabSize = "ninfer.vocab_size";
     static constexpr ::llvm::StringLiteral kLayers = "ninfer.layers";
+    static constexpr ::llvm::StringLiteral kVerifyRows = "ninfer.verify_rows";
     // Function attributes.
     static constexpr ::llvm::StringLiteral kComponent = "ninfer.component";
+    static constexpr ::llvm::StringLiteral kPhases = "ninfer.phases";
+    static constexpr ::llvm::StringLiteral kTokenIds = "ninfer.token_ids";
     static constexpr ::llvm::StringLiteral kPhase = "ninfer.phase";
     static constexpr ::llvm::StringLiteral kMaxRows = "ninfer.max_rows";
     static constexpr ::llvm::StringLiteral kArenaBytes = "ninfer.arena_bytes";

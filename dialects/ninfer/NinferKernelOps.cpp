@@ -179,14 +179,16 @@ LogicalResult KernelOp::verifyRegions() {
     return emitOpError() << "must run at least one tile";
   if (failed(verifyBody(*this, *getBlock()))) // kernel_c3
     return failure();
-  bool anyDynamic = llvm::any_of(getArguments(), [](BlockArgument argument) {
-    auto shaped = dyn_cast<ShapedType>(argument.getType());
+  auto isDynamic = [](Value value) {
+    auto shaped = dyn_cast<ShapedType>(value.getType());
     return shaped && !shaped.hasStaticShape();
-  });
+  };
+  bool anyDynamic =
+      llvm::any_of(getArguments(), isDynamic) || llvm::any_of(getYield().getValues(), isDynamic);
   if (anyDynamic != getDynamicRows()) // kernel_c4
     return emitOpError() << (anyDynamic
-                                 ? "has an argument with dynamic rows and needs dynamic_rows"
-                                 : "has dynamic_rows and needs an argument with dynamic rows");
+                                 ? "has an argument or a result with dynamic rows and needs dynamic_rows"
+                                 : "has dynamic_rows and needs an argument or a result with dynamic rows");
   return success();
 }
 
@@ -212,7 +214,7 @@ LogicalResult LaunchOp::verify() {
 void LaunchOp::getEffects(
     SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>> &effects) {
   for (OpOperand &operand : getInputsMutable())
-    if (isa<KvCacheType, ConvStateType, DeltaStateType>(operand.get().getType())) {
+    if (isa<KvCacheType, ConvStateType, DeltaStateType, RowBufferType>(operand.get().getType())) {
       effects.emplace_back(MemoryEffects::Read::get(), &operand);
       effects.emplace_back(MemoryEffects::Write::get(), &operand);
     }

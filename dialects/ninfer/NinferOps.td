@@ -9,6 +9,7 @@ include "dialects/ninfer/NinferNormOps.td"
 include "dialects/ninfer/NinferAttentionOps.td"
 include "dialects/ninfer/NinferDeltaOps.td"
 include "dialects/ninfer/NinferMoeOps.td"
+include "dialects/ninfer/NinferHandoverOps.td"
 include "dialects/ninfer/NinferRowOps.td"
 include "dialects/ninfer/NinferKernelOps.td"
 

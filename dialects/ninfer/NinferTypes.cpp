@@ -153,9 +153,16 @@ LogicalResult DeltaStateType::verify(function_ref<InFlightDiagnostic()> emitErro
   return verifyBytes(emitError, {valueHeads, valueDim, keyDim, 4}); // delta_state_c2
 }
 
+LogicalResult RowBufferType::verify(function_ref<InFlightDiagnostic()> emitError, int64_t rows,
+                                    int64_t width) {
+  if (failed(verifyDims(emitError, {rows, width}))) // row_buffer_c1
+    return failure();
+  return verifyBytes(emitError, {rows, width, 4}); // row_buffer_c2
+}
+
 int64_t stateBytes(Type type) {
   return llvm::TypeSwitch<Type, int64_t>(type)
-      .Case<KvCacheType, RopeTableType, ConvStateType, DeltaStateType>(
+      .Case<KvCacheType, RopeTableType, ConvStateType, DeltaStateType, RowBufferType>(
           [](auto state) { return state.getBytes(); })
       .Default([](Type) { return 0; });
 }

@@ -96,6 +96,19 @@ def Ninfer_DeltaStateType : Ninfer_Type<"DeltaState", "delta_state"> {
   }];
 }
 
+def Ninfer_RowBufferType : Ninfer_Type<"RowBuffer", "row_buffer"> {
+  let summary = "activation rows that one phase leaves for another: rows x width";
+  let description = [{
+    Float32. Example: `!ninfer.row_buffer<64x5120>`.
+  }];
+  let parameters = (ins "int64_t":$rows, "int64_t":$width);
+  let assemblyFormat = "`<` custom<Dims2>($rows, $width) `>`";
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    int64_t getBytes() const { return getRows() * getWidth() * 4; }
+  }];
+}
+
 //===----------------------------------------------------------------------===//
 // Constraints used by the operations
 //===----------------------------------------------------------------------===//
@@ -118,10 +131,11 @@ def Ninfer_Tokens : Type<1DTensorOf<[I32]>.predicate, "int32 token ids of rank 1
 
 /// What a function, a fused region, a kernel or a launch may pass on.
 def Ninfer_Value : AnyTypeOf<[Ninfer_Activation, Ninfer_Tokens, Ninfer_WeightType, Ninfer_KvCacheType,
-                              Ninfer_RopeTableType, Ninfer_ConvStateType, Ninfer_DeltaStateType, Index]>;
+                              Ninfer_RopeTableType, Ninfer_ConvStateType, Ninfer_DeltaStateType,
+                              Ninfer_RowBufferType, Index]>;
 
 /// Memory that outlives a call.
 def Ninfer_AnyState : AnyTypeOf<[Ninfer_KvCacheType, Ninfer_RopeTableType, Ninfer_ConvStateType,
-                                 Ninfer_DeltaStateType]>;
+                                 Ninfer_DeltaStateType, Ninfer_RowBufferType]>;
 
 #endif // NINFER_DIALECTS_NINFER_NINFERTYPES_TD

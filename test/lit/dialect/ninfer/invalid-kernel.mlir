@@ -145,7 +145,7 @@ ninfer.kernel @kernel_c3(%a: !x) attributes {family = "f", profile = "f32", rows
 
 // -----
 
-// expected-error@+1 {{'ninfer.kernel' op has an argument with dynamic rows and needs dynamic_rows}}
+// expected-error@+1 {{'ninfer.kernel' op has an argument or a result with dynamic rows and needs dynamic_rows}}
 ninfer.kernel @kernel_c4(%a: tensor<?x128xf32>)
     attributes {family = "f", profile = "f32", rows = 1, tiles_const = 1, tiles_per_row = 0} {
   %0 = ninfer.add %a, %a : tensor<?x128xf32>
@@ -154,7 +154,7 @@ ninfer.kernel @kernel_c4(%a: tensor<?x128xf32>)
 
 // -----
 
-// expected-error@+1 {{'ninfer.kernel' op has dynamic_rows and needs an argument with dynamic rows}}
+// expected-error@+1 {{'ninfer.kernel' op has dynamic_rows and needs an argument or a result with dynamic rows}}
 ninfer.kernel @kernel_c4_static(%a: tensor<1x128xf32>)
     attributes {dynamic_rows, family = "f", profile = "f32", rows = 1, tiles_const = 1, tiles_per_row = 0} {
   %0 = ninfer.add %a, %a : tensor<1x128xf32>
