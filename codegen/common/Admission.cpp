@@ -111,6 +111,8 @@ void checkShapes(Checks &checks, const KernelFamily &family, const KernelSignatu
   checks.limit("rows", family.rows, s.rows.min);
   if (!s.rows.isStatic())
     checks.limit("rows", family.rows, s.rows.max);
+  if (s.peek)
+    checks.limit("rows that leave the state as it was", family.peekRows, s.rows.max);
   if (s.inputRows != s.rows) {
     checks.limit("input rows", family.rows, s.inputRows.min);
     if (!s.inputRows.isStatic())
@@ -144,7 +146,7 @@ void checkEnums(Checks &checks, const KernelFamily &family, const KernelSignatur
     checks.fail("fusion", "a single operator", "a fused group");
   checks.member("prologue", family.prologues, s.prologue, 4, prologueName);
   checks.member("epilogue", family.epilogues, s.epilogue, 3, epilogueName);
-  checks.member("phase", family.phases, s.phase, 2, kernelPhaseName);
+  checks.member("phase", family.phases, s.phase, kNumKernelPhases, kernelPhaseName);
   if (s.codec)
     checks.member("state codec", family.codecs, *s.codec, kNumStateCodecs, stateCodecName);
   for (Format format : s.normFormats)

@@ -36,6 +36,7 @@ constexpr Limit kHeadDim{1, 1024};
 constexpr Limit kRotatedDim{2, 1024, 2}; ///< rope turns pairs
 constexpr Limit kTurnedHead{2, 1024};    ///< holds at least one pair
 constexpr Limit kTaps{2, 8};
+constexpr Limit kDeltaPeekRows{1, 16}; ///< one block of tokens of the micro-kernel
 constexpr Limit kExperts{1, 4096};
 constexpr Limit kTopK{1, 64};
 
@@ -151,6 +152,7 @@ KernelFamily withShapes(KernelFamily f) {
   case OpKind::CausalConv:
     f.width = kWidth;
     f.taps = kTaps;
+    f.peekRows = kRows;
     f.normFormats = {Format::BF16};
     break;
   case OpKind::GatedDelta:
@@ -158,6 +160,7 @@ KernelFamily withShapes(KernelFamily f) {
     f.kvHeads = kHeads;
     f.headDim = kHeadDim;
     f.keyDim = kHeadDim;
+    f.peekRows = f.executor == "cpu" ? kDeltaPeekRows : kRows;
     f.normFormats = {Format::FP32};
     break;
   case OpKind::MoeRoute:
@@ -181,6 +184,9 @@ KernelFamily withShapes(KernelFamily f) {
   case OpKind::SigmoidGate:
   case OpKind::Add:
   case OpKind::LastRow:
+  case OpKind::StoreRows:
+  case OpKind::LoadRows:
+  case OpKind::Concat:
     f.width = kWidth;
     break;
   }
@@ -223,7 +229,10 @@ std::vector<KernelFamily> makeFamilies() {
                                                          {"causal_conv", OpKind::CausalConv},
                                                          {"gated_delta", OpKind::GatedDelta},
                                                          {"gated_head_norm", OpKind::GatedHeadNorm},
-                                                         {"moe_route", OpKind::MoeRoute}};
+                                                         {"moe_route", OpKind::MoeRoute},
+                                                         {"store_rows", OpKind::StoreRows},
+                                                         {"load_rows", OpKind::LoadRows},
+                                                         {"concat", OpKind::Concat}};
   for (auto [name, op] : singles)
     all.push_back(withShapes(cpu(name, op)));
 
@@ -243,7 +252,10 @@ std::vector<KernelFamily> makeFamilies() {
                                                           {"ref.gated_head_norm", OpKind::GatedHeadNorm},
                                                           {"ref.moe_route", OpKind::MoeRoute},
                                                           {"ref.moe_up", OpKind::MoeUp},
-                                                          {"ref.moe_down", OpKind::MoeDown}};
+                                                          {"ref.moe_down", OpKind::MoeDown},
+                                                          {"ref.store_rows", OpKind::StoreRows},
+                                                          {"ref.load_rows", OpKind::LoadRows},
+                                                          {"ref.concat", OpKind::Concat}};
   for (auto [name, op] : builtins) {
     KernelFamily f = withShapes(reference(name, op));
     if (op == OpKind::Linear || op == OpKind::Embedding || op == OpKind::MoeUp ||
@@ -286,8 +298,10 @@ uint64_t scratchBound(const KernelSignature &signature, const KernelFamily &fami
     return 4096;
   if (signature.op == OpKind::RopeAppend) // one rotated key
     return bounded(signature.headDim, 1 << 20) * 4 + 64;
-  if (signature.op == OpKind::GatedDelta) // normalised query and key, scalars, of a block of 16 rows
-    return 16 * ((bounded(signature.keyDim, 1 << 20) + 15) * 8 + 32);
+  if (signature.op == OpKind::GatedDelta) { // normalised query and key, scalars, of a block of 16 rows
+    const uint64_t key = bounded(signature.keyDim, 1 << 20);
+    return 16 * ((key + 15) * 8 + 32) + (signature.peek ? 16 * key * 4 : 0); // a copy of 16 state rows
+  }
   const bool experts = signature.op == OpKind::MoeUp || signature.op == OpKind::MoeDown;
   if ((signature.op != OpKind::Linear && !experts) || signature.weights.empty())
     return 0;

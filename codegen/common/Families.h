@@ -50,8 +50,11 @@ struct KernelFamily {
   EnumSet<KernelPrologue> prologues = {KernelPrologue::None};
   EnumSet<KernelEpilogue> epilogues = {KernelEpilogue::Store};
   EnumSet<StateCodec> codecs;
-  EnumSet<KernelPhase> phases = {KernelPhase::Decode, KernelPhase::Prefill};
+  EnumSet<KernelPhase> phases = {KernelPhase::Decode, KernelPhase::Prefill,   KernelPhase::Verify,
+                                 KernelPhase::Draft,  KernelPhase::DraftNext, KernelPhase::Commit,
+                                 KernelPhase::Encode};
   bool acceptsFused = false;
+  Limit peekRows{0, 0}; ///< rows of a call that leaves its state as it was; none: it cannot
   /// Least permissive policy under which the family may run.
   ActivationPolicy needsPolicy = ActivationPolicy::A16Only;
 

@@ -71,10 +71,10 @@ std::string kernelName(const KernelSignature &s, const KernelFamily &family) {
       name += "_" + std::string(profileName(family.profile));
     return name + linearSuffix(s);
   case OpKind::CausalConv:
-    return name + field("c", s.width) + field("t", s.taps) + rows;
+    return name + field("c", s.width) + field("t", s.taps) + rows + (s.peek ? "_peek" : "");
   case OpKind::GatedDelta:
     return name + field("v", s.heads) + "x" + std::to_string(s.headDim) + field("k", s.kvHeads) +
-           "x" + std::to_string(s.keyDim) + rows;
+           "x" + std::to_string(s.keyDim) + rows + (s.peek ? "_peek" : "");
   case OpKind::MoeRoute:
     return name + field("e", s.experts) + field("top", s.topK) + rows;
   case OpKind::MoeUp:
@@ -89,11 +89,15 @@ std::string kernelName(const KernelSignature &s, const KernelFamily &family) {
     return name + headFields(s) + rows;
   case OpKind::RopeAppend:
     return name + headFields(s) + rows + (s.normFormats.empty() ? "" : "_norm");
+  case OpKind::StoreRows:
+  case OpKind::LoadRows:
+    return name + field("k", s.width) + field("at", s.column) + rows;
   case OpKind::RmsNorm:
   case OpKind::Swiglu:
   case OpKind::SigmoidGate:
   case OpKind::Add:
   case OpKind::LastRow:
+  case OpKind::Concat:
     return name + field("k", s.width) + rows;
   }
   return name;

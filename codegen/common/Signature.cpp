@@ -40,12 +40,27 @@ std::string_view opKindName(OpKind op) {
     return "moe_up";
   case OpKind::MoeDown:
     return "moe_down";
+  case OpKind::StoreRows:
+    return "store_rows";
+  case OpKind::LoadRows:
+    return "load_rows";
+  case OpKind::Concat:
+    return "concat";
   }
   return "unknown";
 }
 
 std::string_view kernelPhaseName(KernelPhase phase) {
-  return phase == KernelPhase::Decode ? "decode" : "prefill";
+  constexpr std::string_view names[kNumKernelPhases] = {
+      "decode", "prefill", "verify", "draft", "draft_next", "commit", "encode"};
+  return names[static_cast<size_t>(phase)];
+}
+
+std::optional<KernelPhase> parseKernelPhase(std::string_view name) {
+  for (int i = 0; i < kNumKernelPhases; ++i)
+    if (auto phase = static_cast<KernelPhase>(i); kernelPhaseName(phase) == name)
+      return phase;
+  return std::nullopt;
 }
 
 std::string_view profileName(KernelProfile profile) {
@@ -211,6 +226,8 @@ std::string describe(const KernelSignature &s) {
     text += ", epilogue " + std::string(epilogueName(s.epilogue));
   if (s.op == OpKind::RopeAppend && !s.normFormats.empty())
     text += ", head norms";
+  if (s.peek)
+    text += ", state left as it was";
   return text;
 }
 

@@ -34,10 +34,15 @@ enum class OpKind : uint8_t {
   MoeRoute,
   MoeUp,
   MoeDown,
+  StoreRows,
+  LoadRows,
+  Concat,
 };
-inline constexpr int kNumOpKinds = 18;
+inline constexpr int kNumOpKinds = 21;
 
-enum class KernelPhase : uint8_t { Decode, Prefill };
+/// Phases of a plan that run kernels of the compiler; what each is for: schema/plan.fbs.
+enum class KernelPhase : uint8_t { Decode, Prefill, Verify, Draft, DraftNext, Commit, Encode };
+inline constexpr int kNumKernelPhases = 7;
 
 /// Observable arithmetic of a kernel: type of the activations inside a dot product.
 /// f32: float32; a16: int16 per weight group; a8: int8 per weight group.
@@ -54,7 +59,8 @@ enum class StateCodec : uint8_t { BF16, F32, Int8 };
 inline constexpr int kNumStateCodecs = 3;
 
 std::string_view opKindName(OpKind op);              ///< "linear", "rope_append", ...
-std::string_view kernelPhaseName(KernelPhase phase); ///< "decode", "prefill"
+std::string_view kernelPhaseName(KernelPhase phase); ///< "decode", "prefill", "draft_next", ...
+std::optional<KernelPhase> parseKernelPhase(std::string_view name);
 std::string_view profileName(KernelProfile profile); ///< "f32", "a16", "a8"
 std::string_view
 prologueName(KernelPrologue prologue); ///< "none", "rms_norm", "last_row", "last_row+rms_norm"
@@ -109,6 +115,8 @@ struct KernelSignature {
   int64_t experts = 0;   ///< MoeRoute, MoeUp, MoeDown
   int64_t topK = 0;      ///< experts of one row
   std::vector<int64_t> segmentWidths; ///< CausalConv: channels of query, key, value
+  int64_t column = 0; ///< StoreRows, LoadRows: first column of the buffer
+  bool peek = false; ///< CausalConv, GatedDelta: the state is left as it was
   int64_t capacity = 0; ///< positions a KV cache or rope table holds
   std::optional<StateCodec> codec;
 };

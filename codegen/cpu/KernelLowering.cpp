@@ -250,7 +250,10 @@ FailureOr<LoweredKernel> lowerKernel(KernelOp kernel) {
                                                                   {"gated_head_norm", lowerGatedHeadNorm},
                                                                   {"causal_conv", lowerCausalConv},
                                                                   {"gated_delta", lowerGatedDelta},
-                                                                  {"moe_route", lowerMoeRoute}};
+                                                                  {"moe_route", lowerMoeRoute},
+                                                                  {"store_rows", lowerStoreRows},
+                                                                  {"load_rows", lowerLoadRows},
+                                                                  {"concat", lowerConcat}};
     const auto *entry = llvm::find_if(families, [&](const auto &f) { return f.first == family; });
     if (entry == std::end(families))
       lowered = l.refuse("unknown family");

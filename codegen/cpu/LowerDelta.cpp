@@ -47,7 +47,8 @@ LogicalResult lowerCausalConv(KernelLowering &l) {
                     b.floatAt(out, begin)},
                    [&](ValueRange p) {
                      b.call("ni_causal_conv", {p[0], p[1], p[2], p[3], b.constant(weightType.getN()),
-                                               p[4], b.constant(channels), p[5], p[6], p[1]});
+                                               p[4], b.constant(channels), p[5], p[6], p[1],
+                                               b.constant(op.getPeek())});
                    });
     });
   }
@@ -73,7 +74,7 @@ LogicalResult lowerGatedDelta(KernelLowering &l) {
   Value value = l.pointer(op.getValue()), a = l.pointer(op.getA()), beta = l.pointer(op.getB());
   Value aLog = l.pointer(op.getALog()), dtBias = l.pointer(op.getDtBias());
   Value memory = l.pointer(op.getState()), out = l.resultPointer(0);
-  Value scratch = b.scratch(static_cast<uint64_t>(microGatedDeltaScratchBytes(keyDim)));
+  Value scratch = b.scratch(static_cast<uint64_t>(microGatedDeltaScratchBytes(keyDim, op.getPeek())));
   Value rows = l.rowsOf(op.getValue());
   // Consecutive tiles of one head are one call, so that query and key are normalised once.
   Value firstHead = b.div(b.tileBegin(), tilesPerHead);
@@ -93,7 +94,8 @@ LogicalResult lowerGatedDelta(KernelLowering &l) {
               b.constant(heads * valueDim), b.floatAt(a, head), b.floatAt(beta, head),
               b.constant(heads), b.floatAt(aLog, head), b.floatAt(dtBias, head),
               b.floatAt(memory, b.mul(valueAt, keyDim)), rows, b.constant(keyDim),
-              b.sub(end, begin), b.floatAt(out, valueAt), b.constant(heads * valueDim), scratch});
+              b.sub(end, begin), b.floatAt(out, valueAt), b.constant(heads * valueDim), scratch,
+              b.constant(op.getPeek())});
     });
   });
   return success();

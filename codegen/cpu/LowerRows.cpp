@@ -167,6 +167,60 @@ LogicalResult lowerAdd(KernelLowering &l) {
   return lowerElementwise(l, "ni_add", op.getLhs(), op.getRhs());
 }
 
+namespace {
+
+/// Copies `width` consecutive elements.
+void copyElements(KernelBuilder &b, Value from, Value to, int64_t width) {
+  b.loop(b.constant(0), b.constant(width), 1,
+         [&](Value i) { b.store(b.load(b.f32Type(), b.floatAt(from, i)), b.floatAt(to, i)); });
+}
+
+} // namespace
+
+LogicalResult lowerStoreRows(KernelLowering &l) {
+  auto op = l.single<StoreRowsOp>();
+  if (!op)
+    return l.refuse("the kernel is not one store_rows");
+  KernelBuilder &b = l.b;
+  int64_t width = KernelLowering::widthOf(op.getX());
+  int64_t bufferWidth = llvm::cast<RowBufferType>(op.getBuffer().getType()).getWidth();
+  Value x = l.pointer(op.getX()), buffer = l.pointer(op.getBuffer());
+  Value column = b.constant(op.getColumn());
+  return l.forEachRow(op.getX(), [&](Value row) {
+    copyElements(b, b.floatAt(x, b.mul(row, width)),
+                 b.floatAt(buffer, b.add(b.mul(row, bufferWidth), column)), width);
+  });
+}
+
+LogicalResult lowerLoadRows(KernelLowering &l) {
+  auto op = l.single<LoadRowsOp>();
+  if (!op)
+    return l.refuse("the kernel is not one load_rows");
+  KernelBuilder &b = l.b;
+  int64_t width = KernelLowering::widthOf(op.getResult());
+  int64_t bufferWidth = llvm::cast<RowBufferType>(op.getBuffer().getType()).getWidth();
+  Value buffer = l.pointer(op.getBuffer()), out = l.resultPointer(0);
+  Value column = b.constant(op.getColumn());
+  return l.forEachRow(op.getResult(), [&](Value row) {
+    copyElements(b, b.floatAt(buffer, b.add(b.mul(row, bufferWidth), column)),
+                 b.floatAt(out, b.mul(row, width)), width);
+  });
+}
+
+LogicalResult lowerConcat(KernelLowering &l) {
+  auto op = l.single<ConcatOp>();
+  if (!op)
+    return l.refuse("the kernel is not one concat");
+  KernelBuilder &b = l.b;
+  int64_t left = KernelLowering::widthOf(op.getLhs()), right = KernelLowering::widthOf(op.getRhs());
+  Value lhs = l.pointer(op.getLhs()), rhs = l.pointer(op.getRhs()), out = l.resultPointer(0);
+  return l.forEachRow(op.getResult(), [&](Value row) {
+    Value at = b.floatAt(out, b.mul(row, left + right));
+    copyElements(b, b.floatAt(lhs, b.mul(row, left)), at, left);
+    copyElements(b, b.floatAt(rhs, b.mul(row, right)), b.floatAt(at, b.constant(left)), right);
+  });
+}
+
 LogicalResult lowerLastRow(KernelLowering &l) {
   auto op = l.single<LastRowOp>();
   if (!op)
@@ -176,10 +230,7 @@ LogicalResult lowerLastRow(KernelLowering &l) {
   Value out = l.resultPointer(0);
   Value last =
       b.floatAt(l.pointer(op.getX()), b.mul(b.sub(l.rowsOf(op.getX()), b.constant(1)), width));
-  return l.forEachRow(op.getResult(), [&](Value) {
-    b.loop(b.constant(0), b.constant(width), 1,
-           [&](Value i) { b.store(b.load(b.f32Type(), b.floatAt(last, i)), b.floatAt(out, i)); });
-  });
+  return l.forEachRow(op.getResult(), [&](Value) { copyElements(b, last, out, width); });
 }
 
 } // namespace ninfer::cpu

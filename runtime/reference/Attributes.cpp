@@ -38,6 +38,14 @@ int64_t AttributeReader::extent(const char *name, int64_t limit) {
   return value ? checked(*value, name, limit) : 1;
 }
 
+int64_t AttributeReader::offset(const char *name) {
+  const AttributeValue *value = find(name, true);
+  const auto *number = value ? std::get_if<int64_t>(value) : nullptr;
+  if (number && *number == 0)
+    return 0;
+  return value ? checked(*value, name, kLargestExtent) : 0;
+}
+
 int64_t AttributeReader::extentOr(const char *name, int64_t absent) {
   const AttributeValue *value = find(name, false);
   return value ? checked(*value, name, kLargestExtent) : absent;

@@ -17,7 +17,9 @@ public:
   static constexpr int64_t kLargestExtent = int64_t(1) << 28;
   /// Integer in [1, limit]; the default limit keeps products of three extents inside 63 bits.
   int64_t extent(const char *name, int64_t limit = kLargestExtent);
-  /// The same; `absent` when there is no such attribute.
+  /// Integer in [0, kLargestExtent].
+  int64_t offset(const char *name);
+  /// extent(name), or `absent` when there is no such attribute.
   int64_t extentOr(const char *name, int64_t absent);
   /// Finite number.
   double number(const char *name);

@@ -4,6 +4,7 @@
 #include "artifact/formats/Words.h"
 #include "runtime/reference/Ops.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace ninfer::reference {
@@ -42,14 +43,15 @@ class CausalConv final : public Builtin {
 public:
   explicit CausalConv(AttributeReader &a)
       : taps_(a.extent("taps", kMaxTaps)), widths_{a.extent("query_width"), a.extent("key_width"),
-                                                   a.extent("value_width")} {}
+                                                   a.extent("value_width")},
+        peek_(a.flag("peek")) {}
   int64_t units(int64_t) const override { return channels(); }
   std::vector<ArgNeed> args(int64_t rows) const override {
     std::vector<ArgNeed> needs;
     for (int i = 0; i < 3; ++i)
       needs.push_back({kNames[i], bytesOf({rows, widths_[i], 4})});
     needs.push_back({"weight", bytesOf({taps_, channels(), 2})});
-    needs.push_back({"state", bytesOf({taps_ - 1, channels(), 4}), true});
+    needs.push_back({"state", bytesOf({taps_ - 1, channels(), 4}), !peek_});
     for (int i = 0; i < 3; ++i)
       needs.push_back({kOutNames[i], bytesOf({rows, widths_[i], 4}), true});
     return needs;
@@ -77,7 +79,7 @@ public:
           sum += double(decodeBf16(words[j * channels() + channel])) * double(window[j]);
         y[t * widths_[part]] = float(sum * sigmoid(sum));
       }
-      for (int64_t j = 0; j + 1 < taps_; ++j)
+      for (int64_t j = 0; j + 1 < taps_ && !peek_; ++j)
         tail[j * channels() + channel] = window[j + 1];
     }
   }
@@ -88,6 +90,7 @@ private:
   static constexpr const char *kOutNames[3] = {"query_out", "key_out", "value_out"};
   int64_t channels() const { return widths_[0] + widths_[1] + widths_[2]; }
   int64_t taps_, widths_[3];
+  bool peek_; ///< leaves the state as it was
 };
 
 /// The recurrence of gated DeltaNet, per value head with its state S [value_dim][key_dim]:
@@ -98,7 +101,7 @@ class GatedDelta final : public Builtin {
 public:
   explicit GatedDelta(AttributeReader &a)
       : keyHeads_(a.extent("key_heads")), keyDim_(a.extent("key_dim")), valueHeads_(a.extent("value_heads")),
-        valueDim_(a.extent("value_dim")) {
+        valueDim_(a.extent("value_dim")), peek_(a.flag("peek")) {
     a.require(valueHeads_ % keyHeads_ == 0, "attribute 'value_heads' is " + std::to_string(valueHeads_) +
                                                 ", expected a multiple of key_heads " + std::to_string(keyHeads_));
   }
@@ -109,10 +112,12 @@ public:
     return {{"query", key},  {"key", key},
             {"value", value}, {"a", scalars},
             {"b", scalars},  {"a_log", head},
-            {"dt_bias", head}, {"state", bytesOf({valueHeads_, valueDim_, keyDim_, 4}), true},
+            {"dt_bias", head}, {"state", bytesOf({valueHeads_, valueDim_, keyDim_, 4}), !peek_},
             {"out", value, true}};
   }
-  uint64_t scratchBytes() const override { return bytesOf({2, keyDim_, 8}); }
+  uint64_t scratchBytes() const override {
+    return bytesOf({2, keyDim_, 8}) + (peek_ ? bytesOf({valueDim_, keyDim_, 4}) : 0);
+  }
   void run(const Call &call, int64_t begin, int64_t end) const override {
     const auto *query = static_cast<const float *>(call.args[0]), *key = static_cast<const float *>(call.args[1]);
     const auto *value = static_cast<const float *>(call.args[2]);
@@ -122,6 +127,8 @@ public:
     auto *q = static_cast<double *>(call.scratch), *k = q + keyDim_;
     for (int64_t head = begin; head < end; ++head) {
       auto *state = static_cast<float *>(call.args[7]) + head * valueDim_ * keyDim_;
+      if (peek_) // goes on in a copy
+        state = std::copy_n(state, valueDim_ * keyDim_, reinterpret_cast<float *>(k + keyDim_)) - valueDim_ * keyDim_;
       for (int64_t t = 0; t < call.rows; ++t) {
         const int64_t keyAt = (t * keyHeads_ + head / (valueHeads_ / keyHeads_)) * keyDim_;
         unitLength(query + keyAt, 1.0 / std::sqrt(double(keyDim_)), q);
@@ -157,6 +164,7 @@ private:
   }
 
   int64_t keyHeads_, keyDim_, valueHeads_, valueDim_;
+  bool peek_; ///< leaves the state as it was
 };
 
 /// x * rsqrt(mean(x^2) + eps) * w * silu(gate) for every head of every row.

@@ -21,6 +21,9 @@ std::unique_ptr<Builtin> makeHeadNorm(AttributeReader &);
 std::unique_ptr<Builtin> makeSwiglu(AttributeReader &);
 std::unique_ptr<Builtin> makeAdd(AttributeReader &);
 std::unique_ptr<Builtin> makeLastRow(AttributeReader &);
+std::unique_ptr<Builtin> makeStoreRows(AttributeReader &);
+std::unique_ptr<Builtin> makeLoadRows(AttributeReader &);
+std::unique_ptr<Builtin> makeConcat(AttributeReader &);
 // Attention.cpp
 std::unique_ptr<Builtin> makeRope(AttributeReader &);
 std::unique_ptr<Builtin> makeKvAppend(AttributeReader &);

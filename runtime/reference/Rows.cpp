@@ -3,6 +3,7 @@
 #include "artifact/formats/Words.h"
 #include "runtime/reference/Ops.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace ninfer::reference {
@@ -130,8 +131,62 @@ private:
   int64_t k_;
 };
 
+/// Rows of k elements and the columns [column, column + k) of the rows of a buffer: one is copied to the other.
+class Handover final : public Builtin {
+public:
+  explicit Handover(AttributeReader &a, bool store)
+      : k_(a.extent("k")), width_(a.extent("width")), column_(a.offset("column")), store_(store) {
+    a.require(k_ <= width_ && column_ <= width_ - k_, "columns [" + std::to_string(column_) + ", +" +
+                                                          std::to_string(k_) + ") are outside the width " +
+                                                          std::to_string(width_));
+  }
+  int64_t units(int64_t rows) const override { return rows; }
+  std::vector<ArgNeed> args(int64_t rows) const override {
+    const uint64_t bytes = bytesOf({rows, k_, 4}), buffer = bytesOf({rows, width_, 4});
+    if (store_)
+      return {{"x", bytes}, {"buffer", buffer, true}};
+    return {{"buffer", buffer}, {"out", bytes, true}};
+  }
+  void run(const Call &call, int64_t begin, int64_t end) const override {
+    const auto *from = static_cast<const float *>(call.args[0]) + (store_ ? 0 : column_);
+    auto *to = static_cast<float *>(call.args[1]) + (store_ ? column_ : 0);
+    const int64_t fromRow = store_ ? k_ : width_, toRow = store_ ? width_ : k_;
+    for (int64_t r = begin; r < end; ++r)
+      std::copy_n(from + r * fromRow, k_, to + r * toRow);
+  }
+
+private:
+  int64_t k_, width_, column_;
+  bool store_;
+};
+
+/// Rows of both operands side by side.
+class Concat final : public Builtin {
+public:
+  explicit Concat(AttributeReader &a) : lhs_(a.extent("lhs_width")), rhs_(a.extent("rhs_width")) {}
+  int64_t units(int64_t rows) const override { return rows; }
+  std::vector<ArgNeed> args(int64_t rows) const override {
+    return {{"lhs", bytesOf({rows, lhs_, 4})},
+            {"rhs", bytesOf({rows, rhs_, 4})},
+            {"out", bytesOf({rows, lhs_ + rhs_, 4}), true}};
+  }
+  void run(const Call &call, int64_t begin, int64_t end) const override {
+    for (int64_t r = begin; r < end; ++r) {
+      auto *y = static_cast<float *>(call.args[2]) + r * (lhs_ + rhs_);
+      std::copy_n(static_cast<const float *>(call.args[0]) + r * lhs_, lhs_, y);
+      std::copy_n(static_cast<const float *>(call.args[1]) + r * rhs_, rhs_, y + lhs_);
+    }
+  }
+
+private:
+  int64_t lhs_, rhs_;
+};
+
 } // namespace
 
+std::unique_ptr<Builtin> makeStoreRows(AttributeReader &a) { return std::make_unique<Handover>(a, true); }
+std::unique_ptr<Builtin> makeLoadRows(AttributeReader &a) { return std::make_unique<Handover>(a, false); }
+std::unique_ptr<Builtin> makeConcat(AttributeReader &a) { return std::make_unique<Concat>(a); }
 std::unique_ptr<Builtin> makeRmsNorm(AttributeReader &a) { return std::make_unique<RmsNorm>(a); }
 std::unique_ptr<Builtin> makeHeadNorm(AttributeReader &a) { return std::make_unique<HeadNorm>(a); }
 std::unique_ptr<Builtin> makeSwiglu(AttributeReader &a) { return std::make_unique<Swiglu>(a); }

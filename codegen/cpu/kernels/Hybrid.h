@@ -49,7 +49,8 @@ NI_INLINE void gatedHeadNorm(const float *x, const uint16_t *w, const float *gat
 /// V registers of channels from one pointer on, at most `n` channels: the taps - 1 last inputs stay in registers.
 template <int Taps, int V>
 NI_INLINE void convChannels(const float *x, int64_t xStride, int64_t rows, const uint16_t *w, int64_t n, int64_t wStride,
-                            float *tail, float *out, int64_t outStride) {
+                            float *tail, float *out, int64_t outStride,
+                            bool peek) {
   F weight[Taps][V], past[Taps][V]; // past[j]: u of row t - (Taps - 1) + j
 #pragma unroll
   for (int j = 0; j < Taps; ++j)
@@ -76,6 +77,8 @@ NI_INLINE void convChannels(const float *x, int64_t xStride, int64_t rows, const
       storeSome(out + t * outStride + i * kLanes, n - i * kLanes, silu(sum));
     }
   }
+  if (peek)
+    return;
 #pragma unroll
   for (int j = 0; j < Taps - 1; ++j)
 #pragma unroll
@@ -85,28 +88,30 @@ NI_INLINE void convChannels(const float *x, int64_t xStride, int64_t rows, const
 
 template <int Taps>
 NI_INLINE void convTaps(const float *x, int64_t xStride, int64_t rows, const uint16_t *w, int64_t channels,
-                        int64_t wStride, float *tail, float *out, int64_t outStride) {
+                        int64_t wStride, float *tail, float *out, int64_t outStride,
+                        bool peek) {
   constexpr int V = Taps <= 4 ? 2 : 1;
   int64_t c = 0;
 #pragma clang loop unroll(disable)
   for (; c + V * kLanes <= channels; c += V * kLanes)
-    convChannels<Taps, V>(x + c, xStride, rows, w + c, V * kLanes, wStride, tail + c, out + c, outStride);
+    convChannels<Taps, V>(x + c, xStride, rows, w + c, V * kLanes, wStride, tail + c, out + c, outStride, peek);
 #pragma clang loop unroll(disable)
   for (; c < channels; c += kLanes)
-    convChannels<Taps, 1>(x + c, xStride, rows, w + c, channels - c, wStride, tail + c, out + c, outStride);
+    convChannels<Taps, 1>(x + c, xStride, rows, w + c, channels - c, wStride, tail + c, out + c, outStride, peek);
 }
 
 NI_INLINE void causalConv(const float *x, int64_t xStride, int64_t rows, const uint16_t *w, int64_t taps,
-                          int64_t channels, int64_t wStride, float *tail, float *out, int64_t outStride) {
+                          int64_t channels, int64_t wStride, float *tail, float *out, int64_t outStride,
+                          bool peek) {
   switch (taps) {
-  case 1: return convTaps<1>(x, xStride, rows, w, channels, wStride, tail, out, outStride);
-  case 2: return convTaps<2>(x, xStride, rows, w, channels, wStride, tail, out, outStride);
-  case 3: return convTaps<3>(x, xStride, rows, w, channels, wStride, tail, out, outStride);
-  case 4: return convTaps<4>(x, xStride, rows, w, channels, wStride, tail, out, outStride);
-  case 5: return convTaps<5>(x, xStride, rows, w, channels, wStride, tail, out, outStride);
-  case 6: return convTaps<6>(x, xStride, rows, w, channels, wStride, tail, out, outStride);
-  case 7: return convTaps<7>(x, xStride, rows, w, channels, wStride, tail, out, outStride);
-  default: return convTaps<8>(x, xStride, rows, w, channels, wStride, tail, out, outStride);
+  case 1: return convTaps<1>(x, xStride, rows, w, channels, wStride, tail, out, outStride, peek);
+  case 2: return convTaps<2>(x, xStride, rows, w, channels, wStride, tail, out, outStride, peek);
+  case 3: return convTaps<3>(x, xStride, rows, w, channels, wStride, tail, out, outStride, peek);
+  case 4: return convTaps<4>(x, xStride, rows, w, channels, wStride, tail, out, outStride, peek);
+  case 5: return convTaps<5>(x, xStride, rows, w, channels, wStride, tail, out, outStride, peek);
+  case 6: return convTaps<6>(x, xStride, rows, w, channels, wStride, tail, out, outStride, peek);
+  case 7: return convTaps<7>(x, xStride, rows, w, channels, wStride, tail, out, outStride, peek);
+  default: return convTaps<8>(x, xStride, rows, w, channels, wStride, tail, out, outStride, peek);
   }
 }
 
@@ -122,7 +127,6 @@ struct DeltaToken {
 };
 
 inline constexpr float kSmallestFactor = 0x1p-20f;
-inline constexpr int64_t kDeltaRows = 16; ///< state rows that go through a block of tokens together
 
 /// to[dk, padded with zeros to dkp] = x * scale / sqrt(sum x^2 + 1e-6)
 NI_INLINE void deltaNormalise(const float *x, int64_t dk, int64_t dkp, float scale, float *to) {
@@ -194,7 +198,7 @@ NI_INLINE void deltaColumns(float *s, int64_t dk, int64_t n, float factor, const
   for (int r = 0; r < R; ++r) {
     float *at = s + r * dk;
     if constexpr (Kind == DeltaSweep::Look) // one row of a state comes from memory: the rows of the next block
-      __builtin_prefetch(at + kDeltaRows * dk, 1);
+      __builtin_prefetch(at + kMicroDeltaRows * dk, 1);
     F x = loadSome(at, n);
     if constexpr (Kind == DeltaSweep::FoldAdd || Kind == DeltaSweep::FoldLast)
       x = mul(x, setF(factor));
@@ -252,21 +256,28 @@ NI_INLINE void deltaStep(float *s, int64_t dk, int64_t dkp, const DeltaToken &to
 
 NI_INLINE void gatedDelta(const float *q, const float *k, int64_t qkStride, const float *v, int64_t vStride,
                           const float *a, const float *b, int64_t abStride, float aLog, float dtBias, float *state,
-                          int64_t rows, int64_t dk, int64_t dv, float *out, int64_t outStride, void *scratch) {
+                          int64_t rows, int64_t dk, int64_t dv, float *out, int64_t outStride, void *scratch,
+                          bool peek) {
   const int64_t dkp = microRoundUp(dk, 16);
   float *qs = static_cast<float *>(scratch), *ks = qs + kMicroDeltaTokens * dkp;
   auto *tokens = reinterpret_cast<DeltaToken *>(ks + kMicroDeltaTokens * dkp);
   static_assert(sizeof(DeltaToken) <= 32);
+  float *copy = reinterpret_cast<float *>(reinterpret_cast<char *>(scratch) + microGatedDeltaScratchBytes(dk, false));
 #pragma clang loop unroll(disable)
   for (int64_t t0 = 0; t0 < rows; t0 += kMicroDeltaTokens) {
     const int64_t count = minOf(kMicroDeltaTokens, rows - t0);
     deltaPrepare(q + t0 * qkStride, k + t0 * qkStride, qkStride, a + t0 * abStride, b + t0 * abStride, abStride, aLog,
                  dtBias, count, dk, dkp, qs, ks, tokens);
 #pragma clang loop unroll(disable)
-    for (int64_t r0 = 0; r0 < dv; r0 += kDeltaRows) {
-      const int64_t end = minOf(kDeltaRows, dv - r0), fours = end & -4;
+    for (int64_t r0 = 0; r0 < dv; r0 += kMicroDeltaRows) {
+      const int64_t end = minOf(kMicroDeltaRows, dv - r0), fours = end & -4;
       float *s = state + r0 * dk;
-      alignas(16) float dotK[kDeltaRows], dotQ[kDeltaRows];
+      if (peek) { // one block of tokens: nobody needs the rows afterwards
+        for (int64_t i = 0; i < end * dk; i += kLanes)
+          storeSome(copy + i, end * dk - i, loadSome(s + i, end * dk - i));
+        s = copy;
+      }
+      alignas(16) float dotK[kMicroDeltaRows], dotQ[kMicroDeltaRows];
 #pragma clang loop unroll(disable)
       for (int64_t r = 0; r < fours; r += 4)
         deltaSweep<DeltaSweep::Look, 4>(s + r * dk, dk, 1, nullptr, ks, ks, qs, dotK + r, dotQ + r);
@@ -277,7 +288,7 @@ NI_INLINE void gatedDelta(const float *q, const float *k, int64_t qkStride, cons
       for (int64_t t = 0; t < count; ++t) {
         const float *vt = v + (t0 + t) * vStride + r0, *qt = qs + t * dkp, *kt = ks + t * dkp;
         float *to = out + (t0 + t) * outStride + r0;
-        __builtin_prefetch(vt + kDeltaRows), __builtin_prefetch(to + kDeltaRows, 1); // rows lie too far apart for hardware
+        __builtin_prefetch(vt + kMicroDeltaRows), __builtin_prefetch(to + kMicroDeltaRows, 1); // rows lie too far apart for hardware
 #pragma clang loop unroll(disable)
         for (int64_t r = 0; r < fours; r += 4)
           deltaStep<4>(s + r * dk, dk, dkp, tokens[t], t + 1 == count, vt + r, qt, kt, dotK + r, dotQ + r, to + r);

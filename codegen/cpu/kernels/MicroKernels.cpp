@@ -109,15 +109,16 @@ NI_EXPORT ni_attention_int8(const float *q, int64_t q_stride, int64_t rows, int6
 }
 
 NI_EXPORT ni_causal_conv(const float *x, int64_t x_stride, int64_t rows, const uint16_t *w, int64_t taps,
-                         int64_t channels, int64_t w_stride, float *tail, float *out, int64_t out_stride) {
-  micro::causalConv(x, x_stride, rows, w, taps, channels, w_stride, tail, out, out_stride);
+                         int64_t channels, int64_t w_stride, float *tail, float *out, int64_t out_stride,
+                         int64_t peek) {
+  micro::causalConv(x, x_stride, rows, w, taps, channels, w_stride, tail, out, out_stride, peek != 0);
 }
 NI_EXPORT ni_gated_delta(const float *q, const float *k, int64_t qk_stride, const float *v, int64_t v_stride,
                          const float *a, const float *b, int64_t ab_stride, const float *a_log, const float *dt_bias,
                          float *state, int64_t rows, int64_t dk, int64_t dv, float *out, int64_t out_stride,
-                         void *scratch) {
+                         void *scratch, int64_t peek) {
   micro::gatedDelta(q, k, qk_stride, v, v_stride, a, b, ab_stride, *a_log, *dt_bias, state, rows, dk, dv, out,
-                    out_stride, scratch);
+                    out_stride, scratch, peek != 0);
 }
 NI_EXPORT ni_gated_head_norm(const float *x, const uint16_t *w, const float *gate, float eps, int64_t heads,
                              int64_t dim, float *y) {

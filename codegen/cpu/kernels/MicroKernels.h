@@ -66,9 +66,11 @@ constexpr int64_t microAttentionScratchBytes() { return 4096; }
 
 /// Tokens that ni_gated_delta prepares at a time.
 inline constexpr int64_t kMicroDeltaTokens = 16;
+/// State rows that ni_gated_delta takes through a block of tokens together.
+inline constexpr int64_t kMicroDeltaRows = 16;
 /// Size of `scratch` of ni_gated_delta, for every number of rows.
-constexpr int64_t microGatedDeltaScratchBytes(int64_t dk) {
-  return kMicroDeltaTokens * (microRoundUp(dk, 16) * 8 + 32);
+constexpr int64_t microGatedDeltaScratchBytes(int64_t dk, bool peek) {
+  return kMicroDeltaTokens * (microRoundUp(dk, 16) * 8 + 32) + (peek ? kMicroDeltaRows * dk * 4 : 0);
 }
 
 /// Channels of a group that share one scale in the int8 KV codec; the last group of a head may be shorter.
@@ -172,9 +174,9 @@ void ni_attention_int8(const float *q, int64_t q_stride, int64_t rows, int64_t h
 /// out[t][c] = silu(sum_j w[j][c] * u[t - (taps - 1) + j][c]), 1 <= taps <= 8. u before row 0 is `tail`
 /// [taps - 1][w_stride] (oldest first), which is then replaced by the last taps - 1 rows of u; after a call of fewer rows
 /// older ones move up. w bf16 [taps][w_stride]; w and tail point at the first of the channels. Row strides of x and out
-/// are x_stride and out_stride.
+/// are x_stride and out_stride. peek: the tail is not replaced.
 void ni_causal_conv(const float *x, int64_t x_stride, int64_t rows, const uint16_t *w, int64_t taps, int64_t channels,
-                    int64_t w_stride, float *tail, float *out, int64_t out_stride);
+                    int64_t w_stride, float *tail, float *out, int64_t out_stride, int64_t peek);
 
 /// The gated delta rule for `dv` consecutive rows of the state of one value head, `rows` consecutive positions:
 ///   q, k = q / sqrt(sum q^2 + 1e-6), likewise k;  decay = exp(-exp(a_log) * softplus(a + dt_bias)), beta = 1 / (1 + exp(-b))
@@ -182,11 +184,11 @@ void ni_causal_conv(const float *x, int64_t x_stride, int64_t rows, const uint16
 /// q and k point at the key head (row stride qk_stride), v and out at the first of the dv elements, a and b at the
 /// scalar of the value head, a_log and dt_bias at its parameters. state: [dv][dk] float32, read and written.
 /// A row of the state does not depend on the others: any cut of the rows gives the same bits. scratch:
-/// microGatedDeltaScratchBytes(dk). Fastest with dk a multiple of 16 and dv a multiple of 4; every call normalises q and
+/// microGatedDeltaScratchBytes(dk, peek). peek: the state is read only, and rows is at most kMicroDeltaTokens. Fastest with dk a multiple of 16 and dv a multiple of 4; every call normalises q and
 /// k anew, so give it many rows of the state (all 128 of a head when there are enough heads for the threads).
 void ni_gated_delta(const float *q, const float *k, int64_t qk_stride, const float *v, int64_t v_stride, const float *a,
                     const float *b, int64_t ab_stride, const float *a_log, const float *dt_bias, float *state,
-                    int64_t rows, int64_t dk, int64_t dv, float *out, int64_t out_stride, void *scratch);
+                    int64_t rows, int64_t dk, int64_t dv, float *out, int64_t out_stride, void *scratch, int64_t peek);
 
 /// y = x / sqrt(mean(x^2) + eps) * w * silu(gate) for each of `heads` consecutive vectors of `dim` elements, all with the
 /// same w[dim] bf16. y == x or y == gate allowed.

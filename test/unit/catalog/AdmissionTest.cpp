@@ -188,6 +188,24 @@ TEST(Admission, RulesBetweenTwoFields) {
   EXPECT_EQ(reason(s), "norm format: expected BF16, got FP32");
 }
 
+// A peek works in a copy that lasts for one block of tokens.
+TEST(Admission, PeeksAreShort) {
+  KernelSignature s = request(OpKind::GatedDelta);
+  s.peek = true;
+  for (int64_t rows : {kMicroDeltaTokens, kMicroDeltaTokens + 1}) {
+    s.rows = s.inputRows = {1, rows};
+    EXPECT_EQ(admitKernel(s, test::target("cpu:x86-64-v3")).selected != nullptr,
+              rows == kMicroDeltaTokens);
+    EXPECT_NE(admitKernel(s, test::target("reference")).selected, nullptr);
+  }
+  const AdmissionResult refused = admitKernel(s, test::target("cpu:x86-64-v3"));
+  EXPECT_EQ(refused.nearest().front()->reason,
+            "rows that leave the state as it was: expected at most 16, got 17");
+  KernelSignature norm = request(OpKind::RmsNorm);
+  norm.peek = true;
+  EXPECT_EQ(admitKernel(norm, test::target("reference")).selected, nullptr);
+}
+
 // The bound covers what the generated kernels ask for (codegen/cpu/kernels/MicroKernels.h).
 TEST(Admission, ScratchBoundCoversTheMicroKernels) {
   KernelTarget target = test::target("cpu:x86-64-v3");
@@ -200,7 +218,10 @@ TEST(Admission, ScratchBoundCoversTheMicroKernels) {
   for (int64_t dim : {1, 15, 16, 17, 128, 1024}) {
     KernelSignature s = request(OpKind::GatedDelta);
     s.keyDim = dim;
-    EXPECT_GE(bound(s), microGatedDeltaScratchBytes(dim)) << dim;
+    for (bool peek : {false, true}) {
+      s.peek = peek;
+      EXPECT_GE(bound(s), microGatedDeltaScratchBytes(dim, peek)) << dim;
+    }
   }
   for (OpKind op : {OpKind::MoeUp, OpKind::MoeDown})
     for (ActivationPolicy policy : {ActivationPolicy::A16Only, ActivationPolicy::AllowA8}) {

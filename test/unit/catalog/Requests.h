@@ -100,6 +100,9 @@ inline KernelSignature request(OpKind op) {
   case OpKind::SigmoidGate:
   case OpKind::Add:
   case OpKind::LastRow:
+  case OpKind::StoreRows:
+  case OpKind::LoadRows:
+  case OpKind::Concat:
     s.width = 576;
     break;
   }

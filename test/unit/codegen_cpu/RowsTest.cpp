@@ -205,5 +205,45 @@ TEST(CpuRows, LastRow) {
   }
 }
 
+// Rows into and out of the columns of a buffer, and side by side: exact copies, nothing around them.
+TEST(CpuRows, Handover) {
+  const int64_t width = 37, bufferWidth = 50, column = 11, right = 5;
+  const std::string buffer = "!ninfer.row_buffer<5x50>";
+  forEachRun(
+      [&](bool dynamic, const std::string &suffix) {
+        const std::string x = tensor(dynamic, width), y = tensor(dynamic, right),
+                          both = tensor(dynamic, width + right);
+        return "ninfer.kernel @store_" + suffix + "(%x: " + x + ", %b: " + buffer + ")" +
+               attributes("store_rows", dynamic) + " {\n  ninfer.store_rows %x, %b {column = 11} : " + x +
+               ", " + buffer + "\n  ninfer.yield\n}\n" + //
+               "ninfer.kernel @load_" + suffix + "(%b: " + buffer + ")" + attributes("load_rows", dynamic) +
+               " {\n  %y = ninfer.load_rows %b {column = 11} : " + buffer + " -> " + x +
+               "\n  ninfer.yield %y : " + x + "\n}\n" + //
+               "ninfer.kernel @concat_" + suffix + "(%x: " + x + ", %y: " + y + ")" +
+               attributes("concat", dynamic) + " {\n  %z = ninfer.concat %x, %y : " + x + ", " + y + " -> " +
+               both + "\n  ninfer.yield %z : " + both + "\n}\n";
+      },
+      [&](const Compiled &compiled, const std::string &suffix, int64_t rows) {
+        const auto x = randomFloats(size_t(rows * width), 4), y = randomFloats(size_t(rows * right), 6);
+        auto kept = randomFloats(size_t(rows * bufferWidth), 5);
+        auto source = bufferOf(x), second = bufferOf(y), state = bufferOf(kept),
+             back = floatBuffer(x.size()), both = floatBuffer(x.size() + y.size());
+        compiled.run("store_" + suffix, {source->as<void>(), state->as<void>()}, {}, rows, 0, rows, rows);
+        for (int64_t r = 0; r < rows; ++r)
+          std::copy_n(&x[size_t(r * width)], width, &kept[size_t(r * bufferWidth + column)]);
+        EXPECT_EQ(0, std::memcmp(state->as<char>(), kept.data(), kept.size() * 4));
+        compiled.run("load_" + suffix, {state->as<void>(), back->as<void>()}, {back.get()}, rows, 0, rows,
+                     rows);
+        EXPECT_EQ(0, std::memcmp(back->as<char>(), x.data(), x.size() * 4));
+        compiled.run("concat_" + suffix, {source->as<void>(), second->as<void>(), both->as<void>()},
+                     {both.get()}, rows, 0, rows, rows);
+        for (int64_t r = 0; r < rows; ++r) {
+          const float *row = both->as<float>() + r * (width + right);
+          EXPECT_EQ(0, std::memcmp(row, &x[size_t(r * width)], size_t(width) * 4));
+          EXPECT_EQ(0, std::memcmp(row + width, &y[size_t(r * right)], size_t(right) * 4));
+        }
+      });
+}
+
 } // namespace
 } // namespace ninfer::test

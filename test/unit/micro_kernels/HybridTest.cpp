@@ -97,8 +97,16 @@ void checkConv(int64_t taps, int64_t channels, int64_t first, int64_t width, con
   std::vector<float> out = untouched(size_t(rows * outStride));
   int64_t at = 0;
   for (int64_t cut : cuts) {
-    ni_causal_conv(x.as<float>() + at * xStride, xStride, cut, w.as<uint16_t>() + first, taps, channels, width,
-                   tail.as<float>() + (taps > 1 ? first : 0), out.data() + at * outStride, outStride);
+    const auto call = [&](float *to, int64_t peek) {
+      ni_causal_conv(x.as<float>() + at * xStride, xStride, cut, w.as<uint16_t>() + first, taps, channels, width,
+                     tail.as<float>() + (taps > 1 ? first : 0), to, outStride, peek);
+    };
+    // A peek gives the same results and leaves the tail.
+    std::vector<float> kept(tail.as<float>(), tail.as<float>() + tail.bytes() / 4), seen(out);
+    call(seen.data() + at * outStride, 1);
+    ASSERT_EQ(std::memcmp(tail.as<float>(), kept.data(), tail.bytes()), 0);
+    call(out.data() + at * outStride, 0);
+    ASSERT_EQ(std::memcmp(seen.data(), out.data(), out.size() * 4), 0);
     at += cut;
   }
   const auto input = [&](int64_t t, int64_t c) {
@@ -224,14 +232,26 @@ struct Delta {
     int64_t at = 0;
     for (int64_t cut : cuts) {
       for (int64_t r = 0; r < dv; r += block) {
-        Working scratch(static_cast<size_t>(microGatedDeltaScratchBytes(dk)));
-        auto *edge = static_cast<float *>(scratch.data()) + microGatedDeltaScratchBytes(dk) / 4;
-        const float sentinel = *edge;
-        ni_gated_delta(q.as<float>() + at * qkStride, k.as<float>() + at * qkStride, qkStride,
-                       v.as<float>() + at * vStride + r, vStride, a.as<float>() + at * abStride,
-                       b.as<float>() + at * abStride, abStride, &aLog, &dtBias, s.as<float>() + r * dk, cut, dk,
-                       std::min(block, dv - r), result.data() + at * outStride + r, outStride, scratch.data());
-        EXPECT_EQ(std::memcmp(edge, &sentinel, 4), 0) << "scratch of dk " << dk;
+        const auto call = [&](std::vector<float> &to, bool peek) {
+          Working scratch(static_cast<size_t>(microGatedDeltaScratchBytes(dk, peek)));
+          auto *edge = static_cast<float *>(scratch.data()) + microGatedDeltaScratchBytes(dk, peek) / 4;
+          const float sentinel = *edge;
+          ni_gated_delta(q.as<float>() + at * qkStride, k.as<float>() + at * qkStride, qkStride,
+                         v.as<float>() + at * vStride + r, vStride, a.as<float>() + at * abStride,
+                         b.as<float>() + at * abStride, abStride, &aLog, &dtBias, s.as<float>() + r * dk, cut, dk,
+                         std::min(block, dv - r), to.data() + at * outStride + r, outStride, scratch.data(), peek);
+          EXPECT_EQ(std::memcmp(edge, &sentinel, 4), 0) << "scratch of dk " << dk;
+        };
+        // A peek gives the same results and leaves the state.
+        std::vector<float> seen;
+        if (cut <= kMicroDeltaTokens) {
+          const std::vector<float> kept(s.as<float>(), s.as<float>() + dk * dv);
+          call(seen = result, true);
+          EXPECT_EQ(std::memcmp(s.as<float>(), kept.data(), kept.size() * 4), 0) << "dk " << dk << " rows " << cut;
+        }
+        call(result, false);
+        if (!seen.empty())
+          EXPECT_EQ(std::memcmp(seen.data(), result.data(), result.size() * 4), 0) << "dk " << dk << " rows " << cut;
       }
       at += cut;
     }

@@ -249,6 +249,66 @@ TEST(Hybrid, GatedDeltaInAnySplit) {
   }
 }
 
+// A peek gives the results of a call that updates its state, and leaves the state.
+TEST(Hybrid, PeekLeavesTheState) {
+  uint64_t seed = 21;
+  for (int64_t rows : {1, 2, 6}) {
+    auto attributes = deltaAttributes(2, 3, 4, 2);
+    auto update = make("ref.gated_delta", attributes);
+    attributes["peek"] = int64_t(1);
+    auto peek = make("ref.gated_delta", attributes);
+    Floats q = randomFloats(size_t(rows * 6), seed), k = randomFloats(q.size(), seed), v = randomFloats(size_t(rows * 8), seed),
+           a = randomFloats(size_t(rows * 4), seed), b = randomFloats(a.size(), seed), aLog = randomFloats(4, seed),
+           dtBias = randomFloats(4, seed), state = randomFloats(24, seed), seen(v.size()), out(v.size());
+    const Floats before = state;
+    const auto run = [&](const reference::Builtin &builtin, Floats &to) {
+      call(builtin, {q.data(), k.data(), v.data(), a.data(), b.data(), aLog.data(), dtBias.data(), state.data(), to.data()}, rows);
+    };
+    run(*peek, seen);
+    EXPECT_EQ(state, before);
+    run(*update, out);
+    EXPECT_NE(state, before);
+    EXPECT_EQ(seen, out);
+
+    auto widths = convAttributes(4, {2, 1, 3});
+    auto convUpdate = make("ref.causal_conv", widths);
+    widths["peek"] = int64_t(1);
+    auto convPeek = make("ref.causal_conv", widths);
+    Floats cq = randomFloats(size_t(rows * 2), seed), ck = randomFloats(size_t(rows), seed), cv = randomFloats(size_t(rows * 3), seed),
+           tail = randomFloats(18, seed);
+    const Floats tailBefore = tail;
+    Words weight(24, 0x3f00);
+    Floats results[2];
+    for (int pass = 0; pass < 2; ++pass) {
+      Floats oq(cq.size()), ok(ck.size()), ov(cv.size());
+      call(pass ? *convUpdate : *convPeek,
+           {cq.data(), ck.data(), cv.data(), weight.data(), tail.data(), oq.data(), ok.data(), ov.data()}, rows);
+      EXPECT_EQ(tail == tailBefore, pass == 0);
+      for (const Floats *part : {&oq, &ok, &ov})
+        results[pass].insert(results[pass].end(), part->begin(), part->end());
+    }
+    EXPECT_EQ(results[0], results[1]);
+  }
+}
+
+TEST(Hybrid, RowsAreHandedOver) {
+  const auto attributes = [](int64_t k, int64_t width, int64_t column) {
+    return reference::AttributeMap{{"k", k}, {"width", width}, {"column", column}};
+  };
+  Floats x = {1, 2, 3, 4, 5, 6}, buffer(12, 9), out(6, 0);
+  call(*make("ref.store_rows", attributes(2, 4, 1)), {x.data(), buffer.data()}, 3);
+  EXPECT_EQ(buffer, (Floats{9, 1, 2, 9, 9, 3, 4, 9, 9, 5, 6, 9}));
+  call(*make("ref.load_rows", attributes(2, 4, 2)), {buffer.data(), out.data()}, 3);
+  EXPECT_EQ(out, (Floats{2, 9, 4, 9, 6, 9}));
+  Floats left = {1, 2}, right = {3, 4, 5, 6}, joined(6);
+  call(*make("ref.concat", {{"lhs_width", int64_t(1)}, {"rhs_width", int64_t(2)}}), {left.data(), right.data(), joined.data()}, 2);
+  EXPECT_EQ(joined, (Floats{1, 3, 4, 2, 5, 6}));
+  EXPECT_NE(refusal("ref.store_rows", attributes(2, 4, 3)).find("columns [3, +2) are outside the width 4"), std::string::npos);
+  EXPECT_NE(refusal("ref.load_rows", attributes(5, 4, 0)).find("columns [0, +5) are outside the width 4"), std::string::npos);
+  EXPECT_NE(refusal("ref.load_rows", attributes(1, 4, -1)).find("attribute 'column' is -1"), std::string::npos);
+  EXPECT_EQ(bytesNeeded(*make("ref.load_rows", attributes(2, 4, 2)), 3, "buffer"), 48u);
+}
+
 TEST(Hybrid, StatesAreWritten) {
   const auto written = [](const reference::Builtin &builtin) {
     std::string names;
@@ -259,6 +319,10 @@ TEST(Hybrid, StatesAreWritten) {
   };
   EXPECT_EQ(written(*make("ref.causal_conv", convAttributes(4, {2, 2, 4}))), "state query_out key_out value_out ");
   EXPECT_EQ(written(*make("ref.gated_delta", deltaAttributes(1, 2, 2, 2))), "state out ");
+  auto peek = deltaAttributes(1, 2, 2, 2);
+  peek["peek"] = int64_t(1);
+  EXPECT_EQ(written(*make("ref.gated_delta", peek)), "out ");
+  EXPECT_EQ(written(*make("ref.store_rows", {{"k", int64_t(1)}, {"width", int64_t(1)}, {"column", int64_t(0)}})), "buffer ");
   EXPECT_EQ(written(*make("ref.sigmoid_gate", {{"k", int64_t(3)}})), "out ");
 }
 

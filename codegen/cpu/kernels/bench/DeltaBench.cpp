@@ -115,7 +115,7 @@ int main(int argc, char **argv) {
   const double peak = wide ? peak512(seconds) : peak256(seconds);
   const size_t state = size_t(heads * d * d), layers = std::max<size_t>(1, (size_t(mebibytes) << 20) / (state * 4));
   float *states = floats(state * layers, 0.1f);
-  void *scratch = std::aligned_alloc(64, size_t(microRoundUp(microGatedDeltaScratchBytes(d), 64)));
+  void *scratch = std::aligned_alloc(64, size_t(microRoundUp(microGatedDeltaScratchBytes(d, false), 64)));
   for (size_t at = 0; at < rowList.size();) {
     const size_t comma = std::min(rowList.find(',', at), rowList.size());
     const int64_t rows = std::atol(rowList.substr(at, comma - at).c_str());
@@ -129,7 +129,7 @@ int main(int argc, char **argv) {
       for (int64_t h = 0; h < heads; ++h)
         for (int64_t r = 0; r < d; r += tile)
           ni_gated_delta(q + h * d, k + h * d, int64_t(width), v + h * d + r, int64_t(width), a + h, b + h, heads, &aLog, &dtBias,
-                         s + (h * d + r) * d, rows, d, std::min(tile, d - r), out + h * d + r, int64_t(width), scratch);
+                         s + (h * d + r) * d, rows, d, std::min(tile, d - r), out + h * d + r, int64_t(width), scratch, 0);
     };
     const auto copy = [&](int64_t turn) { // half is read, half written: as many bytes as the layer moves
       float *s = states + size_t(turn) % layers * state;
