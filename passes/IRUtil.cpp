@@ -26,14 +26,12 @@ FailureOr<PhaseInfo> phaseOf(func::FuncOp function) {
            << "expected " << NinferDialect::kPhase << " and " << NinferDialect::kMaxRows
            << ", which ninfer-split-phases sets";
   PhaseInfo info;
-  if (phase.getValue() == llvm::StringRef(kernelPhaseName(KernelPhase::Decode)))
-    info.phase = KernelPhase::Decode;
-  else if (phase.getValue() == llvm::StringRef(kernelPhaseName(KernelPhase::Prefill)))
-    info.phase = KernelPhase::Prefill;
-  else
+  std::optional<KernelPhase> known = parseKernelPhase(phase.getValue());
+  if (!known)
     return emitFunctionError(function)
-           << NinferDialect::kPhase << ": expected decode or prefill, got '" << phase.getValue()
-           << "'";
+           << NinferDialect::kPhase << ": expected decode, prefill, verify, draft, draft_next, commit "
+           << "or encode, got '" << phase.getValue() << "'";
+  info.phase = *known;
   info.maxRows = maxRows.getInt();
   if (info.maxRows < 1)
     return emitFunctionError(function)

@@ -28,14 +28,16 @@ def BindParametersPass : Pass<"ninfer-bind-parameters", "::mlir::ModuleOp"> {
 }
 
 def SplitPhasesPass : Pass<"ninfer-split-phases", "::mlir::ModuleOp"> {
-  let summary = "One function per phase: decode and prefill";
+  let summary = "One function per phase";
   let description = [{
     Precondition: functions with `ninfer.component`, and the module attribute `ninfer.prefill_chunk` (and, if
-    present, `ninfer.max_context`, not smaller).
+    present, `ninfer.verify_rows`); `ninfer.max_context`, if present, is not smaller than either.
 
-    Postcondition: each such function `@f` without a phase is replaced by `@f.decode` (`ninfer.phase = "decode"`,
-    `ninfer.max_rows = 1`) and `@f.prefill` (`ninfer.phase = "prefill"`, `ninfer.max_rows` = prefill chunk), with
-    equal bodies. Functions that have a phase are left alone.
+    Postcondition: each such function `@f` without a phase is replaced by one copy `@f.PHASE` per entry of its
+    `ninfer.phases`, by default decode and prefill, with `ninfer.phase` and `ninfer.max_rows`: 1 for decode and
+    draft_next, the prefill chunk for prefill, the verify rows for verify and commit, the greater of both for draft.
+    A function that is named after its phase (`@text.verify`) keeps its name. Functions that have a phase are left
+    alone.
 
     ```mlir
     func.func @text(%tokens: tensor<?xi32>, %position: index) -> tensor<1x64xf32>

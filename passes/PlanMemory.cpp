@@ -79,9 +79,11 @@ private:
         if (failed(add(live, result, step, phase)))
           return failure();
     }
-    if (live.index.empty() || !block.getNumArguments() ||
-        !live.index.contains(block.getArgument(0)))
-      return emitFunctionError(function) << "expected the tokens as first argument";
+    const bool takesTokens = phase.phase != KernelPhase::Commit;
+    if (live.index.empty() ||
+        (takesTokens && (!block.getNumArguments() || !live.index.contains(block.getArgument(0)))))
+      return emitFunctionError(function) << (takesTokens ? "expected the tokens as first argument"
+                                                         : "expected a value in the arena");
     return live;
   }
 
@@ -110,8 +112,9 @@ private:
     }
     function->setAttr(NinferDialect::kArenaBytes,
                       builder.getI64IntegerAttr(static_cast<int64_t>(arena->bytes)));
-    function->setAttr(NinferDialect::kTokensOffset,
-                      builder.getI64IntegerAttr(static_cast<int64_t>(arena->offsets.front())));
+    if (block.getNumArguments() && live->index.contains(block.getArgument(0)))
+      function->setAttr(NinferDialect::kTokensOffset,
+                        builder.getI64IntegerAttr(static_cast<int64_t>(arena->offsets.front())));
     arenaBytes.updateMax(arena->bytes);
     return success();
   }

@@ -115,6 +115,7 @@ private:
           s_.segmentWidths = {widthOf(c.getQuery()), widthOf(c.getKey()), widthOf(c.getValue())};
           s_.taps = c.getWeight().getType().getN();
           s_.normFormats = {c.getWeight().getType().getFormat()};
+          s_.peek = c.getPeek();
           rows(c.getQuery(), c.getQueryResult());
           return success();
         })
@@ -127,6 +128,7 @@ private:
           s_.keyDim = state.getKeyDim();
           s_.normFormats = {d.getALog().getType().getFormat(),
                             d.getDtBias().getType().getFormat()};
+          s_.peek = d.getPeek();
           rows(d.getValue(), d.getResult());
           return success();
         })
@@ -152,6 +154,26 @@ private:
           s_.heads = n.getHeads();
           s_.headDim = n.getWeight().getType().getK();
           rows(n.getX(), n.getResult());
+          return success();
+        })
+        .Case([&](StoreRowsOp o) {
+          s_.op = OpKind::StoreRows;
+          s_.width = widthOf(o.getX());
+          s_.column = o.getColumn();
+          rows(o.getX(), o.getX());
+          return success();
+        })
+        .Case([&](LoadRowsOp o) {
+          s_.op = OpKind::LoadRows;
+          s_.width = widthOf(o.getResult());
+          s_.column = o.getColumn();
+          rows(o.getResult(), o.getResult());
+          return success();
+        })
+        .Case([&](ConcatOp o) {
+          s_.op = OpKind::Concat;
+          s_.width = widthOf(o.getResult());
+          rows(o.getResult(), o.getResult());
           return success();
         })
         .Case<SwigluOp, SigmoidGateOp, AddOp, LastRowOp>([&](auto e) {

@@ -23,8 +23,23 @@ void setRows(Value value, int64_t rows) {
   value.setType(type.clone(shape));
 }
 
-/// Positions a state holds; a recurrent state holds any number.
-int64_t capacityOf(Type state) {
+/// True if a row buffer takes or gives as many rows as the call has.
+bool hasRowsOfTheCall(Value buffer) {
+  return llvm::any_of(buffer.getUsers(), [](Operation *user) {
+    Value rows;
+    if (auto store = dyn_cast<StoreRowsOp>(user))
+      rows = store.getX();
+    else if (auto load = dyn_cast<LoadRowsOp>(user))
+      rows = load.getResult();
+    return rows && cast<RankedTensorType>(rows.getType()).isDynamicDim(0);
+  });
+}
+
+/// Positions or rows a state holds; a recurrent state holds any number.
+int64_t capacityOf(Value value) {
+  Type state = value.getType();
+  if (auto buffer = dyn_cast<RowBufferType>(state))
+    return hasRowsOfTheCall(value) ? buffer.getRows() : INT64_MAX;
   if (auto cache = dyn_cast<KvCacheType>(state))
     return cache.getCapacity();
   if (auto table = dyn_cast<RopeTableType>(state))
@@ -46,14 +61,14 @@ struct SpecializeShapesPass : impl::SpecializeShapesPassBase<SpecializeShapesPas
 private:
   LogicalResult checkStates(func::FuncOp function, const PhaseInfo &phase) {
     WalkResult walked = function.walk([&](StateRefOp ref) {
-      int64_t capacity = capacityOf(ref.getResult().getType());
+      int64_t capacity = capacityOf(ref.getResult());
       if (capacity >= phase.maxRows)
         return WalkResult::advance();
       InFlightDiagnostic diag = emitError(ref.getLoc())
                                 << "state '" << ref.getState()
                                 << "': expected to hold at least the " << phase.maxRows
                                 << " rows of one call of '" << function.getSymName() << "', got "
-                                << capacity << " positions";
+                                << capacity << (isa<RowBufferType>(ref.getResult().getType()) ? " rows" : " positions");
       return WalkResult::interrupt();
     });
     return failure(walked.wasInterrupted());

@@ -48,6 +48,12 @@ public:
                                                               : "bf16");
   }
 
+  AttributeList &handover(Value buffer, Value rows, int64_t column) {
+    return integer("k", cast<RankedTensorType>(rows.getType()).getDimSize(1))
+        .integer("width", cast<RowBufferType>(buffer.getType()).getWidth())
+        .integer("column", column);
+  }
+
   reference::AttributeMap map;
 
 private:
@@ -96,6 +102,8 @@ bool describe(Operation *op, AttributeList &list) {
             .integer("query_width", widthOf(o.getQuery()))
             .integer("key_width", widthOf(o.getKey()))
             .integer("value_width", widthOf(o.getValue()));
+        if (o.getPeek())
+          list.integer("peek", 1);
         return true;
       })
       .Case([&](GatedDeltaOp o) {
@@ -104,6 +112,8 @@ bool describe(Operation *op, AttributeList &list) {
             .integer("key_dim", state.getKeyDim())
             .integer("value_heads", state.getValueHeads())
             .integer("value_dim", state.getValueDim());
+        if (o.getPeek())
+          list.integer("peek", 1);
         return true;
       })
       .Case([&](RopeOp o) {
@@ -150,6 +160,14 @@ bool describe(Operation *op, AttributeList &list) {
       })
       .Case([&](AddOp o) { return list.integer("k", widthOf(o.getResult())), true; })
       .Case([&](LastRowOp o) { return list.integer("k", widthOf(o.getResult())), true; })
+      .Case([&](StoreRowsOp o) { return list.handover(o.getBuffer(), o.getX(), o.getColumn()), true; })
+      .Case([&](LoadRowsOp o) {
+        return list.handover(o.getBuffer(), o.getResult(), o.getColumn()), true;
+      })
+      .Case([&](ConcatOp o) {
+        return list.integer("lhs_width", widthOf(o.getLhs())).integer("rhs_width", widthOf(o.getRhs())),
+               true;
+      })
       .Default([](Operation *) { return false; });
 }
 
@@ -192,8 +210,9 @@ Result<std::unique_ptr<plan::KernelT>> builtinKernel(KernelOp kernel, const std:
     return planError(target, "kernel '" + result->name +
                                  "' is not one operation that the runtime has built in");
   // Operations behind last_row have one row in a call of many.
-  if (auto first = cast<RankedTensorType>(body->getOperand(0).getType()); !first.isDynamicDim(0))
-    list.integer("rows", first.getDimSize(0));
+  const Value rows = isa<LoadRowsOp>(body) ? body->getResult(0) : body->getOperand(0);
+  if (auto type = cast<RankedTensorType>(rows.getType()); !type.isDynamicDim(0))
+    list.integer("rows", type.getDimSize(0));
   result->symbol = ("ref." + body->getName().stripDialect()).str();
   NINFER_RETURN_IF_ERROR(finish(*result, list, target));
   return result;

@@ -3,6 +3,7 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringSwitch.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 #include <map>
@@ -80,6 +81,10 @@ private:
           })
           .Case([&](DeltaStateType type) {
             state->kind = "delta_state";
+            state->bytes = type.getBytes();
+          })
+          .Case([&](RowBufferType type) {
+            state->kind = "row_buffer";
             state->bytes = type.getBytes();
           });
       stateIndex_[op.getSymName()] = static_cast<uint32_t>(target_->states.size());
@@ -168,9 +173,11 @@ private:
                   " has no phase (ninfer-split-phases)");
     auto phase = std::make_unique<plan::PhaseT>();
     phase->name = name.getValue();
-    phase->kind = name.getValue() == "prefill"  ? plan::PhaseKind::Prefill
-                  : name.getValue() == "verify" ? plan::PhaseKind::Verify
-                                                : plan::PhaseKind::Decode;
+    const std::optional<plan::PhaseKind> kind = kindOf(name.getValue());
+    if (!kind)
+      return fail("phase '" + name.getValue().str() + "' of function @" +
+                  function.getSymName().str() + " is not known");
+    phase->kind = *kind;
     phase->min_rows = 1;
     auto maxRows = function->getAttrOfType<IntegerAttr>(NinferDialect::kMaxRows);
     maxRows_ = maxRows ? maxRows.getInt() : 1;
@@ -178,17 +185,22 @@ private:
 
     auto arena = function->getAttrOfType<IntegerAttr>(NinferDialect::kArenaBytes);
     auto tokens = function->getAttrOfType<IntegerAttr>(NinferDialect::kTokensOffset);
-    if (!arena || !tokens)
+    if (!arena || (!tokens && *kind != plan::PhaseKind::Commit))
       return fail("function @" + function.getSymName().str() +
                   " has no planned memory (ninfer-plan-memory)");
     target_->arena_bytes = std::max<uint64_t>(target_->arena_bytes, arena.getInt());
-    tokens_ = plan::Ref(plan::Space::Arena, 0, tokens.getInt(), maxRows_ * 4);
-    phase->tokens = std::make_unique<plan::Ref>(tokens_);
+    if (tokens) {
+      tokens_ = plan::Ref(plan::Space::Arena, 0, tokens.getInt(), maxRows_ * 4);
+      phase->tokens = std::make_unique<plan::Ref>(tokens_);
+    }
+    NINFER_RETURN_IF_ERROR(tokenIds(function, *phase));
 
     for (Operation &op : function.getBody().front()) {
       if (auto launch = dyn_cast<LaunchOp>(op)) {
         NINFER_RETURN_IF_ERROR(this->launch(launch, *phase));
       } else if (auto result = dyn_cast<func::ReturnOp>(op)) {
+        if (result.getNumOperands() == 0) // a commit
+          continue;
         auto logits = arenaRef(result.getOperand(0));
         if (!logits.ok())
           return logits.takeStatus();
@@ -199,6 +211,32 @@ private:
       }
     }
     target_->phases.push_back(std::move(phase));
+    return {};
+  }
+
+  static std::optional<plan::PhaseKind> kindOf(StringRef phase) {
+    return llvm::StringSwitch<std::optional<plan::PhaseKind>>(phase)
+        .Case("decode", plan::PhaseKind::Decode)
+        .Case("prefill", plan::PhaseKind::Prefill)
+        .Case("verify", plan::PhaseKind::Verify)
+        .Case("draft", plan::PhaseKind::Draft)
+        .Case("draft_next", plan::PhaseKind::DraftNext)
+        .Case("commit", plan::PhaseKind::Commit)
+        .Default(std::nullopt);
+  }
+
+  /// The parameter that names the token of every logit, if the function has one.
+  Status tokenIds(func::FuncOp function, plan::PhaseT &phase) const {
+    auto name = function->getAttrOfType<FlatSymbolRefAttr>(NinferDialect::kTokenIds);
+    if (!name)
+      return {};
+    auto parameter = symbols_.lookup<ParameterOp>(name.getValue());
+    if (!parameter || !parameter.getPlanes() || parameter.getPlanes()->size() != 1)
+      return fail("token ids '" + name.getValue().str() +
+                  "' have no plane (ninfer-bind-parameters)");
+    auto plane = cast<PlaneAttr>((*parameter.getPlanes())[0]);
+    phase.token_ids = std::make_unique<plan::Ref>(plan::Space::Payload, 0, plane.getOffset(),
+                                                  plane.getBytes());
     return {};
   }
 

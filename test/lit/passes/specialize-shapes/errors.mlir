@@ -5,8 +5,8 @@ func.func @text(%x: tensor<?x8xf32>) attributes {ninfer.component = "text"} { re
 
 // -----
 
-// expected-error@+1 {{function 'text': ninfer.phase: expected decode or prefill, got 'verify'}}
-func.func @text(%x: tensor<?x8xf32>) attributes {ninfer.component = "text", ninfer.max_rows = 4 : i64, ninfer.phase = "verify"} { return }
+// expected-error@+1 {{function 'text': ninfer.phase: expected decode, prefill, verify, draft, draft_next, commit or encode, got 'judge'}}
+func.func @text(%x: tensor<?x8xf32>) attributes {ninfer.component = "text", ninfer.max_rows = 4 : i64, ninfer.phase = "judge"} { return }
 
 // -----
 
@@ -22,4 +22,16 @@ func.func @text.prefill(%k: tensor<?x16xf32>, %p: index)
   %c = ninfer.state_ref @kv : !ninfer.kv_cache<2x15x8, bf16>
   ninfer.kv_append %k, %k, %c, %p : tensor<?x16xf32>, !ninfer.kv_cache<2x15x8, bf16>
   return
+}
+
+// -----
+
+module {
+  ninfer.state @rows : !ninfer.row_buffer<4x8>
+  func.func @text.verify(%x: tensor<?x8xf32>) attributes {ninfer.component = "text", ninfer.max_rows = 6 : i64, ninfer.phase = "verify"} {
+    // expected-error@+1 {{state 'rows': expected to hold at least the 6 rows of one call of 'text.verify', got 4 rows}}
+    %b = ninfer.state_ref @rows : !ninfer.row_buffer<4x8>
+    ninfer.store_rows %x, %b {column = 0} : tensor<?x8xf32>, !ninfer.row_buffer<4x8>
+    return
+  }
 }
