@@ -132,6 +132,10 @@ private:
   }
 
   Status checkOptions() {
+    constexpr int64_t kMostDrafts = 15; // with the certain one, a block of rows of the delta rule
+    if (options_.draftTokens < 0 || options_.draftTokens > kMostDrafts)
+      return usage("--draft-tokens: expected 1 to " + std::to_string(kMostDrafts) + ", got " +
+                   std::to_string(options_.draftTokens));
     if (!kvCodecFromName(options_.kvDtype))
       return usage("kv dtype: expected bf16, f32 or int8, got '" + options_.kvDtype + "'");
     const std::vector<std::string> stages = emitStages();
@@ -172,7 +176,8 @@ private:
         directory_.metadata["name"].is_string())
       report_.publicName = directory_.metadata["name"].get<std::string>();
     NINFER_RETURN_IF_ERROR(stage("open"));
-    NINFER_ASSIGN_OR_RETURN(spec_, recogniseModel(directory_, name));
+    NINFER_ASSIGN_OR_RETURN(spec_, recogniseModel(directory_, name,
+                                                  {.mtp = options_.draftTokens != 0}));
     NINFER_RETURN_IF_ERROR(narrowPolicies(name));
     return stage("model");
   }
@@ -218,6 +223,8 @@ private:
       policyUsed_ |= !stated || chosen != parameter.policy || parameter.policy == wanted;
       parameter.policy = chosen;
     }
+    if (spec_.mtp) // a head that text and draft layer share has a policy for each
+      spec_.mtp->headPolicy = directory_.framing == 3 ? std::min(spec_.mtp->headPolicy, wanted) : wanted;
     if (policyUsed_)
       return {};
     Status status = usage("--activation-policy: every use of " + name +
@@ -238,6 +245,10 @@ private:
     if (chunk < 1 || chunk > context)
       return usage("--prefill-chunk: expected 1 to " + std::to_string(context) +
                    " (the context), got " + std::to_string(chunk));
+    if (options_.draftTokens >= context)
+      return usage("--draft-tokens: expected less than the " + std::to_string(context) +
+                   " positions of the context, got " + std::to_string(options_.draftTokens));
+    graphOptions_.draftTokens = options_.draftTokens;
     graphOptions_.maxContext = report_.maxContext = context;
     graphOptions_.prefillChunk = report_.prefillChunk = chunk;
     graphOptions_.kvCodec = *kvCodecFromName(options_.kvDtype);
@@ -295,6 +306,8 @@ private:
                         {"max_context", std::to_string(report_.maxContext)},
                         {"prefill_chunk", std::to_string(report_.prefillChunk)},
                         {"kv_dtype", options_.kvDtype}};
+    if (options_.draftTokens)
+      input.provenance.emplace_back("draft_tokens", std::to_string(options_.draftTokens));
     if (options_.activationPolicy)
       input.provenance.emplace_back("activation_policy",
                                     std::string(canonicalName(*options_.activationPolicy)));

@@ -32,6 +32,8 @@ struct BuildOptions {
   std::optional<int64_t> maxContext;   ///< positions; default min(model, 4096)
   std::optional<int64_t> prefillChunk; ///< rows; default min(64, maxContext)
   std::string kvDtype = "bf16";        ///< bf16, f32, int8
+  /// Tokens that the draft layer (component mtp) may propose per step, 1..15; 0: no speculation.
+  int64_t draftTokens = 0;
   /// Policy of uses that state none. An error when every use states one.
   std::optional<ActivationPolicy> activationPolicy;
   unsigned threads = 0; ///< kernels compiled at the same time; 0: number of CPUs, at most 8

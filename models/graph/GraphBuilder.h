@@ -24,6 +24,8 @@ struct GraphOptions {
   int64_t maxContext = 2048; ///< positions the caches and the rope table hold
   int64_t prefillChunk = 64; ///< most rows of one prefill call
   KvCodec kvCodec = KvCodec::BF16;
+  /// Most tokens that one verify call judges beside the one that is certain; 0: no speculation.
+  int64_t draftTokens = 0;
 };
 
 /// Symbol of a stored object in the module. The prefix keeps object ids, which are free text, apart
@@ -31,12 +33,20 @@ struct GraphOptions {
 std::string objectSymbol(std::string_view objectId);
 
 /// Builds the graph of a recognised model, by its architecture family:
-///   module attributes   ninfer.architecture, max_context, prefill_chunk, vocab_size, layers
+///   module attributes   ninfer.architecture, max_context, prefill_chunk, vocab_size, layers, and
+///                       verify_rows with speculation
 ///   ninfer.object       one per stored tensor a parameter uses, in directory order
 ///   ninfer.parameter    one per entry of `spec.parameters`, in that order
 ///   ninfer.state        text/rope, and per layer text/layers/{i}/attention/kv, or gdn/tail and
 ///                       gdn/state
 ///   func.func @text     (tokens: tensor<?xi32>, position: index) -> tensor<1xVxf32>
+/// With options.draftTokens also, for a hybrid model with its draft layer (docs/models/qwen3_5.md):
+///   ninfer.state        text/hidden, mtp/hidden, mtp/layers/0/attention/kv, and per recurrent layer
+///                       gdn/record
+///   func.func @text.verify      as @text, logits of every row; recurrent states stay as they were
+///   func.func @text.commit      () -> (): they take in the leading rows of the last verify call
+///   func.func @mtp.draft        as @text, over the rows in text/hidden and the tokens after them
+///   func.func @mtp.draft_next   as @mtp.draft, over its own last row
 /// Locations are the labels of launches ("text/layers/3/attention", "text/layers/3/mlp", ...).
 /// `spec` comes from recogniseModel(directory). Null, with the reason as diagnostics of `context`,
 /// when a parameter is stored in ranges of different formats or an option does not fit the model.

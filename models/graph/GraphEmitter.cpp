@@ -28,7 +28,8 @@ OwningOpRef<ModuleOp> GraphEmitter::build() {
   emitObjects();
   if (failed(emitParameters()) || failed(emitStates()))
     return nullptr;
-  emitFunction();
+  emitText("text", {}, /*allRows=*/false);
+  emitMoreFunctions();
   if (failed(verify(*module)))
     return nullptr;
   return std::move(module);
@@ -46,6 +47,13 @@ LogicalResult GraphEmitter::checkOptions() {
   if (options.prefillChunk < 1)
     return emitError(label("text"))
            << "prefill chunk must be at least 1, got " << options.prefillChunk;
+  return checkMoreOptions();
+}
+
+LogicalResult GraphEmitter::checkMoreOptions() {
+  if (options.draftTokens != 0)
+    return emitError(label("text")) << "draft tokens must be 0 for " << spec.architecture()
+                                    << ", which has no draft layer, got " << options.draftTokens;
   return success();
 }
 
@@ -58,6 +66,8 @@ void GraphEmitter::setModuleAttributes() {
   setInt(NinferDialect::kPrefillChunk, options.prefillChunk);
   setInt(NinferDialect::kVocabSize, spec.vocabSize());
   setInt(NinferDialect::kLayers, spec.numLayers());
+  if (options.draftTokens)
+    setInt(NinferDialect::kVerifyRows, options.draftTokens + 1);
 }
 
 void GraphEmitter::emitObjects() {
@@ -132,25 +142,48 @@ RopeTableType GraphEmitter::tableType(int64_t pairs) {
 // Function
 //===----------------------------------------------------------------------===//
 
-void GraphEmitter::emitFunction() {
-  auto logits = RankedTensorType::get({1, spec.vocabSize()}, builder.getF32Type());
-  auto tokens = RankedTensorType::get({ShapedType::kDynamic}, builder.getI32Type());
-  auto function =
-      func::FuncOp::create(builder, label("text"), "text",
-                           builder.getFunctionType({tokens, builder.getIndexType()}, {logits}));
-  function->setAttr(NinferDialect::kComponent, builder.getStringAttr("text"));
+Value GraphEmitter::openFunction(const std::string &name, const std::string &component,
+                                 ArrayRef<StringRef> phases, int64_t width, int64_t rows) {
+  builder.setInsertionPointToEnd(module->getBody());
+  SmallVector<Type> arguments, results;
+  if (width) {
+    arguments = {RankedTensorType::get({ShapedType::kDynamic}, builder.getI32Type()),
+                 builder.getIndexType()};
+    results = {activation(width, rows)};
+  }
+  function = func::FuncOp::create(builder, label(component), name,
+                                  builder.getFunctionType(arguments, results));
+  function->setAttr(NinferDialect::kComponent, builder.getStringAttr(component));
+  if (!phases.empty())
+    function->setAttr(NinferDialect::kPhases, builder.getStrArrayAttr(phases));
   Block *block = function.addEntryBlock();
   builder.setInsertionPointToStart(block);
-  position = block->getArgument(1);
+  position = width ? block->getArgument(1) : Value();
+  return width ? Value(block->getArgument(0)) : Value();
+}
 
+Value GraphEmitter::embed(Value tokens) {
+  return EmbeddingOp::create(builder, loc, activation(spec.hiddenSize()), tokens,
+                             parameter("text/token_embedding"));
+}
+
+void GraphEmitter::emitText(const std::string &name, ArrayRef<StringRef> phases, bool allRows) {
+  const int64_t rows = allRows ? ShapedType::kDynamic : 1;
+  Value tokens = openFunction(name, "text", phases, spec.vocabSize(), rows);
   setLabel("text/token_embedding");
-  Value x = EmbeddingOp::create(builder, loc, activation(spec.hiddenSize()), block->getArgument(0),
-                                parameter("text/token_embedding"));
-  x = emitLayers(x);
+  Value x = emitLayers(embed(tokens));
   setLabel("text/output_head");
-  Value last = LastRowOp::create(builder, loc, activation(spec.hiddenSize(), /*rows=*/1), x);
-  Value result = linear(norm(last, "text/final_norm"), "text/output_head");
-  func::ReturnOp::create(builder, loc, result);
+  auto lastRow = [&](Value all) -> Value {
+    return allRows ? all : LastRowOp::create(builder, loc, activation(spec.hiddenSize(), 1), all);
+  };
+  if (!keepsHidden()) { // one row needs its norm
+    x = norm(lastRow(x), "text/final_norm");
+  } else {
+    x = norm(x, "text/final_norm");
+    keepHidden(x);
+    x = lastRow(x);
+  }
+  func::ReturnOp::create(builder, loc, linear(x, "text/output_head"));
 }
 
 Value GraphEmitter::attend(Value query, Value key, Value value, const std::string &kv,
@@ -185,9 +218,13 @@ Value GraphEmitter::headNorm(Value x, const std::string &name, int64_t heads) {
 }
 
 Value GraphEmitter::linear(Value x, const std::string &name) {
+  return linear(x, name, policies.at(name));
+}
+
+Value GraphEmitter::linear(Value x, const std::string &name, ActivationPolicy policy) {
   int64_t rows = cast<RankedTensorType>(x.getType()).getDimSize(0);
   return LinearOp::create(builder, loc, activation(types.at(name).getN(), rows), x, parameter(name),
-                          policies.at(name));
+                          policy);
 }
 
 Value GraphEmitter::parameter(const std::string &name) {

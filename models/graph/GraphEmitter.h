@@ -28,6 +28,13 @@ protected:
   virtual mlir::LogicalResult emitStates() = 0;
   /// Operations of all layers between embedding and final norm: x -> x.
   virtual mlir::Value emitLayers(mlir::Value x) = 0;
+  /// Functions beside @text.
+  virtual void emitMoreFunctions() {}
+  /// Errors of the options for this architecture.
+  virtual mlir::LogicalResult checkMoreOptions();
+  /// Called with the final-normed rows when `keepsHidden`.
+  virtual void keepHidden(mlir::Value) {}
+  virtual bool keepsHidden() const { return false; }
   virtual double normEps() const = 0;
   /// Norm weights are stored as their difference from one.
   virtual bool unitOffset() const = 0;
@@ -39,6 +46,7 @@ protected:
   mlir::Value norm(mlir::Value x, const std::string &name);
   mlir::Value headNorm(mlir::Value x, const std::string &name, int64_t heads);
   mlir::Value linear(mlir::Value x, const std::string &name);
+  mlir::Value linear(mlir::Value x, const std::string &name, ActivationPolicy policy);
   mlir::Value parameter(const std::string &name);
   /// The value of state `name`; its StateOp must have been emitted with emitState.
   mlir::Value state(const std::string &name);
@@ -49,6 +57,13 @@ protected:
   /// Rotates query and key, appends key and value to cache `kv`, attends: the heads of the query.
   mlir::Value attend(mlir::Value query, mlir::Value key, mlir::Value value, const std::string &kv,
                      int64_t heads, int64_t kvHeads, int64_t headDim);
+  /// Opens a function (tokens, position) -> logits of `rows` rows, or () -> () without `width`; the
+  /// insertion point is its body. Sets `position`. Returns the tokens.
+  mlir::Value openFunction(const std::string &name, const std::string &component,
+                           llvm::ArrayRef<llvm::StringRef> phases, int64_t width, int64_t rows);
+  /// The function of the text model: logits of the last row, or of all rows.
+  void emitText(const std::string &name, llvm::ArrayRef<llvm::StringRef> phases, bool allRows);
+  mlir::Value embed(mlir::Value tokens);
   /// x + down(silu(gate) * up) with gate and up from the normed x; parameters of `layer`.
   mlir::Value emitFeedForward(const std::string &layer, mlir::Value x);
   /// down(silu(gate) * up) of a normed input; the parameters are `prefix`/gate, up, down.
@@ -68,13 +83,13 @@ protected:
   std::map<std::string, WeightType> types;            ///< of the emitted parameters
   std::map<std::string, ActivationPolicy> policies; ///< of the same
   mlir::Value position; ///< of row 0, an argument of the function
+  mlir::func::FuncOp function; ///< the one being emitted
 
 private:
   mlir::LogicalResult checkOptions();
   void setModuleAttributes();
   void emitObjects();
   mlir::LogicalResult emitParameters();
-  void emitFunction();
   mlir::IntegerAttr integer(uint64_t value);
 
   mlir::OwningOpRef<mlir::ModuleOp> module;

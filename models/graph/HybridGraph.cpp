@@ -22,6 +22,30 @@ private:
   }
   static std::string tailName(int64_t layer) { return layerPath(layer) + "/gdn/tail"; }
   static std::string deltaName(int64_t layer) { return layerPath(layer) + "/gdn/state"; }
+  /// Inputs of the convolution and of the delta rule, row by row: query, key, value, a, b.
+  static std::string recordName(int64_t layer) { return layerPath(layer) + "/gdn/record"; }
+  static constexpr const char *kHidden = "text/hidden", *kDraftHidden = "mtp/hidden",
+                              *kDraftLayer = "mtp/layers/0",
+                              *kDraftKv = "mtp/layers/0/attention/kv";
+
+  bool speculates() const { return options.draftTokens != 0; }
+  bool keepsHidden() const override { return speculates(); }
+  void keepHidden(Value x) override { StoreRowsOp::create(builder, loc, x, state(kHidden), 0); }
+
+  LogicalResult checkMoreOptions() override {
+    constexpr int64_t kMostDrafts = 15; // rows of a verify call: one block of the delta rule
+    if (options.draftTokens < 0 || options.draftTokens > kMostDrafts)
+      return emitError(label("text")) << "draft tokens must be in 0.." << kMostDrafts << ", got "
+                                      << options.draftTokens;
+    if (speculates() && !spec.mtp)
+      return emitError(label("mtp"))
+             << "draft tokens must be 0 without the draft layer (component mtp), got "
+             << options.draftTokens;
+    if (options.draftTokens >= options.maxContext)
+      return emitError(label("text")) << "draft tokens must be below max context "
+                                      << options.maxContext << ", got " << options.draftTokens;
+    return success();
+  }
 
   static std::string upBank(const std::string &layer) { return layer + "/moe/experts/gate_up"; }
   static std::string downBank(const std::string &layer) { return layer + "/moe/experts/down"; }
@@ -94,6 +118,16 @@ private:
         return failure();
       emitState(tailName(layer), tail);
       emitState(deltaName(layer), matrix);
+      if (speculates())
+        emitState(recordName(layer),
+                  RowBufferType::get(builder.getContext(), options.draftTokens + 1,
+                                     delta.channels() + 2 * delta.numValueHeads));
+    }
+    if (speculates()) {
+      const int64_t rows = std::max(options.prefillChunk, options.draftTokens + 1);
+      emitState(kHidden, RowBufferType::get(builder.getContext(), rows, config.hiddenSize));
+      emitState(kDraftHidden, RowBufferType::get(builder.getContext(), 1, config.hiddenSize));
+      emitState(kDraftKv, cache);
     }
     return success();
   }
@@ -135,15 +169,90 @@ private:
     Value z = linear(input, prefix + "/z");
     Value a = linear(input, prefix + "/a_projection");
     Value b = linear(input, prefix + "/b_projection");
-    auto mixed = CausalConvOp::create(builder, loc, query, key, value,
-                                      parameter(prefix + "/convolution"), state(tailName(layer)));
-    Value out = GatedDeltaOp::create(builder, loc, mixed.getQueryResult(), mixed.getKeyResult(),
-                                     mixed.getValueResult(), a, b, parameter(prefix + "/a_log"),
-                                     parameter(prefix + "/dt_bias"), state(deltaName(layer)),
-                                     d.numKeyHeads);
+    if (peek) {
+      int64_t column = 0;
+      for (Value part : {query, key, value, a, b}) {
+        StoreRowsOp::create(builder, loc, part, state(recordName(layer)), column);
+        column += widthOf(part);
+      }
+    }
+    Value out = emitRecurrence(layer, query, key, value, a, b);
     Value gated = GatedHeadNormOp::create(builder, loc, out, parameter(prefix + "/norm"), z,
                                           d.numValueHeads, config.rmsNormEps);
     return AddOp::create(builder, loc, linear(gated, prefix + "/output"), x);
+  }
+
+  static int64_t widthOf(Value value) {
+    return cast<RankedTensorType>(value.getType()).getDimSize(1);
+  }
+
+  /// Convolution and delta rule: the heads before their norm. The states advance unless `peek`.
+  Value emitRecurrence(int64_t layer, Value query, Value key, Value value, Value a, Value b) {
+    const std::string prefix = layerPath(layer) + "/gdn";
+    auto mixed =
+        CausalConvOp::create(builder, loc, query, key, value, parameter(prefix + "/convolution"),
+                             state(tailName(layer)), peek);
+    return GatedDeltaOp::create(builder, loc, mixed.getQueryResult(), mixed.getKeyResult(),
+                                mixed.getValueResult(), a, b, parameter(prefix + "/a_log"),
+                                parameter(prefix + "/dt_bias"), state(deltaName(layer)),
+                                config.delta->numKeyHeads, peek);
+  }
+
+  void emitMoreFunctions() override {
+    if (!speculates())
+      return;
+    peek = true;
+    emitText("text.verify", {"verify"}, /*allRows=*/true);
+    peek = false;
+    if (config.delta)
+      emitCommit();
+    emitDraft("draft", kHidden);
+    emitDraft("draft_next", kDraftHidden);
+  }
+
+  /// The recurrent states take in rows of the last verify call, from the records it left.
+  void emitCommit() {
+    openFunction("text.commit", "text", {"commit"}, 0, 0);
+    const HybridDelta &d = *config.delta;
+    for (int64_t layer = 0; layer < config.numLayers; ++layer) {
+      if (isFull(layer))
+        continue;
+      setLabel(layerPath(layer) + "/gdn");
+      int64_t column = 0;
+      auto load = [&](int64_t width) -> Value {
+        Value part = LoadRowsOp::create(builder, loc, activation(width), state(recordName(layer)), column);
+        column += width;
+        return part;
+      };
+      Value query = load(d.keyWidth()), key = load(d.keyWidth()), value = load(d.valueWidth());
+      Value a = load(d.numValueHeads), b = load(d.numValueHeads);
+      emitRecurrence(layer, query, key, value, a, b);
+    }
+    func::ReturnOp::create(builder, loc);
+  }
+
+  /// The draft layer (spec section 2): hidden rows of positions p, p + 1, ... in `hidden` and the tokens
+  /// that follow them, to logits of the token after the last.
+  void emitDraft(StringRef phase, const char *hidden) {
+    const MtpSpec &mtp = *spec.mtp;
+    const std::string name = ("mtp." + phase).str();
+    Value tokens = openFunction(name, "mtp", {phase}, static_cast<int64_t>(mtp.rows), 1);
+    if (mtp.indexed)
+      function->setAttr(NinferDialect::kTokenIds,
+                        FlatSymbolRefAttr::get(builder.getContext(), "proposal/token_ids"));
+    setLabel("mtp/stem");
+    Value embedding = norm(embed(tokens), "mtp/embedding_norm");
+    Value last = LoadRowsOp::create(builder, loc, activation(config.hiddenSize), state(hidden), 0);
+    Value stem = ConcatOp::create(builder, loc, activation(2 * config.hiddenSize), embedding,
+                                  norm(last, "mtp/hidden_norm"));
+    Value x = linear(stem, "mtp/input_projection");
+    x = emitAttention(kDraftLayer, kDraftKv, x);
+    x = config.moe ? emitExperts(kDraftLayer, x) : emitFeedForward(kDraftLayer, x);
+    setLabel("mtp/head");
+    Value row = LastRowOp::create(builder, loc, activation(config.hiddenSize, 1), x);
+    row = norm(row, "mtp/final_norm");
+    StoreRowsOp::create(builder, loc, row, state(kDraftHidden), 0);
+    func::ReturnOp::create(builder, loc, linear(row, mtp.head, mtp.headPolicy));
   }
 
   /// x + experts(input) + sigmoid(score) * shared(input), all from the normed x.
@@ -169,6 +278,7 @@ private:
   }
 
   const HybridConfig &config;
+  bool peek = false; ///< emitting operations that leave recurrent states as they were
 };
 
 } // namespace

@@ -14,6 +14,8 @@ Compiles the weights' directory into a plan for ninfer-exec. The weights themsel
   --max-context N            positions of one context (default: the model's, at most 4096)
   --prefill-chunk N          rows of the longest prefill call (default 64)
   --kv-dtype T               bf16 (default), f32, int8
+  --spec off|mtp             mtp: speculative decoding with the model's draft layer (default off)
+  --draft-tokens N           with --spec mtp: most tokens proposed per step, 1 to 15 (default 3)
   --activation-policy P      A16Only, AllowA8, AllowA4: for uses that state none, a bound for the others
   --report text|json|none    what was built, on standard output (default text)
   --explain                  every operation, its kernel, why, and the rejected candidates
@@ -60,6 +62,10 @@ public:
       return usage("--dry-run writes nothing, so it cannot go with --output");
     if (build.output.empty() && !line_.dryRun && build.emitStage.empty())
       return usage("no output given (-o PLAN.bin, or --dry-run)");
+    if (spec_ == "mtp")
+      build.draftTokens = draftTokens_.value_or(3);
+    else if (draftTokens_)
+      return usage("--draft-tokens goes with --spec mtp");
     if (!build.emitStage.empty() && line_.report == CommandLine::Report::Json)
       return usage("--emit-mlir and --report json both write to standard output");
     return std::move(line_);
@@ -101,6 +107,10 @@ private:
       return integer(build.prefillChunk);
     if (name_ == "--kv-dtype")
       return choice(build.kvDtype, {"bf16", "f32", "int8"});
+    if (name_ == "--spec")
+      return choice(spec_, {"off", "mtp"});
+    if (name_ == "--draft-tokens")
+      return integer(draftTokens_);
     if (name_ == "--emit-mlir")
       return string(build.emitStage);
     if (name_ == "--dump-kernels")
@@ -215,6 +225,8 @@ private:
   int at_ = 0;
   CommandLine line_;
   std::vector<std::string> targets_;
+  std::string spec_ = "off";
+  std::optional<int64_t> draftTokens_;
   std::string name_, inline_;
   bool hasInline_ = false;
 };
