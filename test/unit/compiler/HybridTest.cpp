@@ -1,129 +1,13 @@
 // The hybrid family as built and run: the golden artifact against its double-precision oracle, and
 // prefill of every length against single steps, state included.
-#include "Workspace.h"
-#include "runtime/executor/Context.h"
-#include "runtime/loader/Machine.h"
-#include "test/conformance/FixtureFile.h"
-
-#include <cmath>
+#include "HybridModel.h"
 
 using namespace ninfer;
 using namespace ninfer::test;
 
 namespace {
 
-constexpr int64_t kVocab = 48;
-
-/// Levels of this machine's CPU that plans can be built for.
-std::vector<std::string> cpuTargets() {
-  const Machine machine = Machine::detect();
-  std::vector<std::string> names;
-  if (machine.lacks({"avx2", "fma", "f16c"}).empty())
-    names.push_back("cpu:x86-64-v3");
-  if (machine.lacks({"avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512cd"}).empty())
-    names.push_back("cpu:x86-64-v4");
-  return names;
-}
-
-struct Distance {
-  double worst = 0, rms = 0; ///< largest difference; root mean square of the expected values
-  double relative() const { return worst / rms; }
-};
-
-Distance distance(std::span<const float> actual, std::span<const double> expected) {
-  Distance d;
-  EXPECT_EQ(actual.size(), expected.size());
-  for (size_t i = 0; i < std::min(actual.size(), expected.size()); ++i) {
-    d.worst = std::max(d.worst, std::isfinite(actual[i]) ? std::abs(actual[i] - expected[i])
-                                                         : HUGE_VAL);
-    d.rms += expected[i] * expected[i];
-  }
-  d.rms = std::sqrt(d.rms / double(expected.size()));
-  return d;
-}
-
-Distance distance(std::span<const float> actual, std::span<const float> expected) {
-  const std::vector<double> wide(expected.begin(), expected.end());
-  return distance(actual, std::span<const double>(wide));
-}
-
-class HybridTest : public Workspace {
-protected:
-  struct Sizes {
-    int64_t context = 64, chunk = 8;
-    std::string kv = "f32";
-    std::optional<ActivationPolicy> policy;
-  };
-
-  std::vector<std::string> targets() const {
-    std::vector<std::string> names = cpuTargets();
-    names.insert(names.begin(), "reference");
-    return names;
-  }
-
-  /// Builds the golden artifact, for every target unless told otherwise.
-  void buildGolden(const std::string &plan, const Sizes &sizes, std::vector<std::string> names = {}) {
-    BuildOptions wanted =
-        options(fixturePath("v3_single.ninfer"), names.empty() ? targets() : std::move(names));
-    wanted.cacheDir = file("kernels");
-    wanted.output = file(plan);
-    wanted.maxContext = sizes.context;
-    wanted.prefillChunk = sizes.chunk;
-    wanted.kvDtype = sizes.kv;
-    wanted.activationPolicy = sizes.policy;
-    auto report = build(wanted);
-    ASSERT_TRUE(report.ok()) << report.error().render();
-  }
-
-  std::shared_ptr<const Engine> open(const std::string &plan, const std::string &target) {
-    auto engine = Engine::open({.plan = file(plan),
-                                .weights = fixturePath("v3_single.ninfer"),
-                                .target = target});
-    EXPECT_TRUE(engine.ok()) << engine.error().render();
-    return engine.ok() ? engine.take() : nullptr;
-  }
-
-  static std::unique_ptr<Context> context(const std::shared_ptr<const Engine> &engine,
-                                          unsigned threads = 1) {
-    auto made = Context::create(engine, {.threads = threads});
-    EXPECT_TRUE(made.ok()) << made.error().render();
-    return made.ok() ? made.take() : nullptr;
-  }
-
-  static std::vector<float> logits(const Context &context) {
-    return {context.logits().begin(), context.logits().end()};
-  }
-};
-
-/// Exact logits of the nine tokens, and what the same model gives with every operator rounded to
-/// BF16.
-struct Oracle {
-  std::vector<int32_t> ids;
-  std::vector<std::vector<double>> exact, bf16;
-
-  /// Largest relative error of the model with BF16 operators.
-  double bf16Error() const {
-    double worst = 0;
-    for (size_t row = 0; row < exact.size(); ++row) {
-      const std::vector<float> rounded(bf16[row].begin(), bf16[row].end());
-      worst = std::max(worst, distance(rounded, exact[row]).relative());
-    }
-    return worst;
-  }
-};
-
-Oracle readOracle() {
-  const nlohmann::json json = readJson("v3_single_forward.json");
-  Oracle oracle;
-  oracle.ids = json["ids"].get<std::vector<int32_t>>();
-  for (auto [name, rows] :
-       {std::pair("oracle_f64", &oracle.exact), std::pair("reference_bf16_ops", &oracle.bf16)}) {
-    const auto data = json[name]["logits"]["data"].get<std::vector<double>>();
-    for (size_t i = 0; i + kVocab <= data.size(); i += kVocab)
-      rows->emplace_back(data.begin() + ptrdiff_t(i), data.begin() + ptrdiff_t(i + kVocab));
-  }
-  return oracle;
-}
+using HybridTest = HybridModel;
 
 // Criteria, on max |difference| / rms(exact), E being the error of the same model with BF16 operators:
 //   reference  2e-6: about 30 operators in a row round to float32, sqrt(30) * 2^-24 = 3e-7, and the
