@@ -252,6 +252,7 @@ private:
     graphOptions_.maxContext = report_.maxContext = context;
     graphOptions_.prefillChunk = report_.prefillChunk = chunk;
     graphOptions_.kvCodec = *kvCodecFromName(options_.kvDtype);
+    graphOptions_.traceLayers = options_.traceLayers;
     report_.architecture = spec_.architecture();
     report_.layers = spec_.numLayers();
     report_.vocabSize = spec_.vocabSize();
@@ -308,6 +309,8 @@ private:
                         {"kv_dtype", options_.kvDtype}};
     if (options_.draftTokens)
       input.provenance.emplace_back("draft_tokens", std::to_string(options_.draftTokens));
+    if (options_.traceLayers)
+      input.provenance.emplace_back("trace_layers", "true");
     if (options_.activationPolicy)
       input.provenance.emplace_back("activation_policy",
                                     std::string(canonicalName(*options_.activationPolicy)));

@@ -36,6 +36,7 @@ struct BuildOptions {
   int64_t draftTokens = 0;
   /// Policy of uses that state none. An error when every use states one.
   std::optional<ActivationPolicy> activationPolicy;
+  bool traceLayers = false; ///< the residual stream after every step of it is an output of each phase
   unsigned threads = 0; ///< kernels compiled at the same time; 0: number of CPUs, at most 8
   std::string cacheDir; ///< compiled objects by content hash; empty: none
   std::string dumpDir;  ///< kernel code (.mlir, .ll) for reading; empty: none

@@ -80,7 +80,8 @@ def FusePass : Pass<"ninfer-fuse", "::mlir::ModuleOp"> {
       the same position, and the head norms of both if both have one.
 
     A `last_row` behind an `rms_norm` moves in front of it first: norms work row by row. References
-    (`ninfer.param`, `ninfer.state_ref`) move to the start of the function.
+    (`ninfer.param`, `ninfer.state_ref`) move to the start of the function. A tapped value is read outside any
+    group, so no group swallows it.
 
     ```mlir
     %n = ninfer.rms_norm %x, %w {eps = 1.0e-05} : ...
@@ -132,7 +133,7 @@ def OutlineKernelsPass : Pass<"ninfer-outline-kernels", "::mlir::ModuleOp"> {
   let description = [{
     Precondition: every operation that becomes a kernel is admitted.
 
-    Postcondition: functions with a phase hold references, launches and the return. Operations that are equal but
+    Postcondition: functions with a phase hold references, launches, taps and the return. Operations that are equal but
     for the values they are given (types, attributes, regions, admission) share a kernel, in all functions: the
     number of kernels does not depend on the number of layers. Names say what a kernel does; kernels are in the
     order of their first launch. The label of a launch is the location name of its operation.
@@ -150,12 +151,12 @@ def OutlineKernelsPass : Pass<"ninfer-outline-kernels", "::mlir::ModuleOp"> {
 def PlanMemoryPass : Pass<"ninfer-plan-memory", "::mlir::ModuleOp"> {
   let summary = "Place activations in an arena and size the states";
   let description = [{
-    Precondition: functions with a phase hold launches only (ninfer-outline-kernels).
+    Precondition: functions with a phase hold launches and taps only (ninfer-outline-kernels).
 
     Postcondition: every launch has `offsets`, the arena bytes of its results, multiples of 64, at the largest number
     of rows; the function has `ninfer.arena_bytes` and `ninfer.tokens_offset`. Values that live at the same launch
     share no byte; a result never lies over an operand of its launch. Tokens live until their last launch, the
-    returned value until the end. Every `ninfer.state` has `ninfer.bytes`.
+    returned value and tapped ones until the end. Taps have distinct names. Every `ninfer.state` has `ninfer.bytes`.
 
     ```mlir
     %y = ninfer.launch @add_k576_r1(%a, %b) {label = "text/layers/3", offsets = array<i64: 2304>} : ...

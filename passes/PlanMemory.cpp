@@ -4,6 +4,7 @@
 #include "passes/Passes.h"
 
 #include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/StringMap.h"
 
 using namespace mlir;
 
@@ -67,7 +68,7 @@ private:
         return failure();
     int64_t step = 0;
     for (Operation &op : block) {
-      if (isa<ParamOp, StateRefOp>(op))
+      if (isa<ParamOp, StateRefOp, TapOp>(op))
         continue;
       if (!isa<LaunchOp, func::ReturnOp>(op))
         return op.emitOpError("expected launches only; ninfer-outline-kernels makes them");
@@ -79,12 +80,32 @@ private:
         if (failed(add(live, result, step, phase)))
           return failure();
     }
+    for (auto tap : block.getOps<TapOp>()) // read after the call
+      if (auto found = live.index.find(tap.getX()); found != live.index.end())
+        live.values[found->second].end = step;
     const bool takesTokens = phase.phase != KernelPhase::Commit;
     if (live.index.empty() ||
         (takesTokens && (!block.getNumArguments() || !live.index.contains(block.getArgument(0)))))
       return emitFunctionError(function) << (takesTokens ? "expected the tokens as first argument"
                                                          : "expected a value in the arena");
     return live;
+  }
+
+  /// Taps become ports of the phase: named apart, each a value that a launch writes.
+  LogicalResult checkTaps(Block &block) {
+    llvm::StringMap<Location> names;
+    for (auto tap : block.getOps<TapOp>()) {
+      if (!tap.getX().getDefiningOp<LaunchOp>())
+        return tap.emitOpError("'") << tap.getName() << "': expected a result of a launch";
+      auto [slot, fresh] = names.try_emplace(tap.getName(), tap.getLoc());
+      if (!fresh) {
+        InFlightDiagnostic diag = tap.emitOpError("'")
+                                  << tap.getName() << "': expected a name of its own";
+        diag.attachNote(slot->second) << "the first tap of that name is here";
+        return diag;
+      }
+    }
+    return success();
   }
 
   LogicalResult plan(func::FuncOp function, Block &block, const PhaseInfo &phase) {
@@ -96,6 +117,9 @@ private:
       if (!value.getDefiningOp<LaunchOp>())
         return emitFunctionError(function)
                << "result " << index << ": expected a result of a launch";
+
+    if (failed(checkTaps(block)))
+      return failure();
 
     Result<ArenaPlan> arena = planArena(live->values);
     if (!arena.ok())

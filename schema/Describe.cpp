@@ -94,6 +94,8 @@ std::string describePlan(const PlanView &view, const std::string &fileName) {
                                                        : "") +
                ", reads " + formatBytes(phaseBytesRead(*phase, phase->max_rows())) + " for " +
                std::to_string(phase->max_rows()) + (phase->max_rows() == 1 ? " row" : " rows");
+      if (phase->outputs() && phase->outputs()->size() != 0)
+        out += ", outputs " + std::to_string(phase->outputs()->size());
       out += "\n";
     }
     out += "  memory    states " + formatBytes(ledger.states) + ", arena " +

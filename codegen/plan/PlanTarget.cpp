@@ -205,6 +205,8 @@ private:
         if (!logits.ok())
           return logits.takeStatus();
         phase->logits = std::make_unique<plan::Ref>(*logits);
+      } else if (auto tap = dyn_cast<TapOp>(op)) {
+        NINFER_RETURN_IF_ERROR(output(tap, *phase));
       } else if (!isa<ParamOp, StateRefOp>(op)) {
         return fail("'" + op.getName().getStringRef().str() +
                     "' is not a launch (ninfer-outline-kernels)");
@@ -237,6 +239,19 @@ private:
     auto plane = cast<PlaneAttr>((*parameter.getPlanes())[0]);
     phase.token_ids = std::make_unique<plan::Ref>(plan::Space::Payload, 0, plane.getOffset(),
                                                   plane.getBytes());
+    return {};
+  }
+
+  Status output(TapOp tap, plan::PhaseT &phase) const {
+    auto place = arenaRef(tap.getX());
+    if (!place.ok())
+      return place.takeStatus();
+    auto port = std::make_unique<plan::PortT>();
+    port->name = tap.getName();
+    port->element = plan::ElementType::F32;
+    port->width = static_cast<uint32_t>(tap.getX().getType().getDimSize(1));
+    port->ref = std::make_unique<plan::Ref>(*place);
+    phase.outputs.push_back(std::move(port));
     return {};
   }
 

@@ -45,6 +45,9 @@ def Ninfer_PositiveF64Attr : Attr<And<[Ninfer_F64Attr.predicate,
   let constBuilderCall = Ninfer_F64Attr.constBuilderCall;
 }
 
+def Ninfer_NameAttr : ConfinedAttr<StrAttr, [
+    AttrConstraint<CPred<"!::llvm::cast<::mlir::StringAttr>($_self).empty()">, "which is not empty">]>;
+
 def Ninfer_PartArrayAttr : TypedArrayAttrBase<Ninfer_PartAttr, "array of #ninfer.part">;
 def Ninfer_PlaneArrayAttr : TypedArrayAttrBase<Ninfer_PlaneAttr, "array of #ninfer.plane">;
 

@@ -66,4 +66,18 @@ def Ninfer_LastRowOp : Ninfer_ComputeOp<"last_row", [Pure]> {
   let hasFolder = 1;
 }
 
+def Ninfer_TapOp : Ninfer_Op<"tap", [MemoryEffects<[MemWrite]>]> {
+  let summary = "make a value readable after the call, by name";
+  let description = [{
+    No kernel: the value keeps its place in the arena to the end of the call and becomes an output port of the phase.
+    The write effect stands for the reader behind the call, so the operation and its operand stay.
+
+    ```mlir
+    ninfer.tap %x as "text/layers/3" : tensor<?x576xf32>
+    ```
+  }];
+  let arguments = (ins Ninfer_Activation:$x, Ninfer_NameAttr:$name); // tap_c1
+  let assemblyFormat = "$x `as` $name attr-dict `:` type($x)";
+}
+
 #endif // NINFER_DIALECTS_NINFER_NINFERROWOPS_TD

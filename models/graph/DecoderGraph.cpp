@@ -31,7 +31,9 @@ private:
   Value emitLayers(Value x) override {
     for (int64_t layer = 0; layer < config.numLayers; ++layer) {
       x = emitAttention(layerPath(layer), kvName(layer), x);
+      tap(x, layerPath(layer) + "/mixer");
       x = emitFeedForward(layerPath(layer), x);
+      tap(x, layerPath(layer));
     }
     return x;
   }

@@ -26,6 +26,7 @@ struct GraphOptions {
   KvCodec kvCodec = KvCodec::BF16;
   /// Most tokens that one verify call judges beside the one that is certain; 0: no speculation.
   int64_t draftTokens = 0;
+  bool traceLayers = false; ///< a ninfer.tap on the residual stream after every step of it
 };
 
 /// Symbol of a stored object in the module. The prefix keeps object ids, which are free text, apart
@@ -48,6 +49,9 @@ std::string objectSymbol(std::string_view objectId);
 ///   func.func @mtp.draft        as @text, over the rows in text/hidden and the tokens after them
 ///   func.func @mtp.draft_next   as @mtp.draft, over its own last row
 /// Locations are the labels of launches ("text/layers/3/attention", "text/layers/3/mlp", ...).
+/// With traceLayers the residual stream is tapped as "text/token_embedding", "text/layers/{i}/mixer"
+/// (after attention or delta net), "text/layers/{i}" (after the layer), and the final norm of the last
+/// row as "text/final_norm".
 /// `spec` comes from recogniseModel(directory). Null, with the reason as diagnostics of `context`,
 /// when a parameter is stored in ranges of different formats or an option does not fit the model.
 mlir::OwningOpRef<mlir::ModuleOp> buildGraph(mlir::MLIRContext &context, const ModelSpec &spec,

@@ -171,15 +171,19 @@ void GraphEmitter::emitText(const std::string &name, ArrayRef<StringRef> phases,
   const int64_t rows = allRows ? ShapedType::kDynamic : 1;
   Value tokens = openFunction(name, "text", phases, spec.vocabSize(), rows);
   setLabel("text/token_embedding");
-  Value x = emitLayers(embed(tokens));
+  Value x = embed(tokens);
+  tap(x, "text/token_embedding");
+  x = emitLayers(x);
   setLabel("text/output_head");
   auto lastRow = [&](Value all) -> Value {
     return allRows ? all : LastRowOp::create(builder, loc, activation(spec.hiddenSize(), 1), all);
   };
   if (!keepsHidden()) { // one row needs its norm
     x = norm(lastRow(x), "text/final_norm");
+    tap(x, "text/final_norm");
   } else {
     x = norm(x, "text/final_norm");
+    tap(x, "text/final_norm");
     keepHidden(x);
     x = lastRow(x);
   }
@@ -207,6 +211,11 @@ Value GraphEmitter::emitSwiglu(const std::string &prefix, Value input) {
   Value gate = linear(input, prefix + "/gate");
   Value up = linear(input, prefix + "/up");
   return linear(SwigluOp::create(builder, loc, gate, up), prefix + "/down");
+}
+
+void GraphEmitter::tap(Value x, const std::string &name) {
+  if (options.traceLayers)
+    TapOp::create(builder, label(name), x, name);
 }
 
 Value GraphEmitter::norm(Value x, const std::string &name) {

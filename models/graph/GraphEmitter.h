@@ -69,6 +69,9 @@ protected:
   /// down(silu(gate) * up) of a normed input; the parameters are `prefix`/gate, up, down.
   mlir::Value emitSwiglu(const std::string &prefix, mlir::Value input);
 
+  /// Names x for whoever traces layers; nothing without that option.
+  void tap(mlir::Value x, const std::string &name);
+
   static std::string layerPath(int64_t layer) { return "text/layers/" + std::to_string(layer); }
   static std::string kvName(int64_t layer) { return layerPath(layer) + "/attention/kv"; }
   mlir::RankedTensorType activation(int64_t width, int64_t rows = mlir::ShapedType::kDynamic);

@@ -135,7 +135,9 @@ private:
   Value emitLayers(Value x) override {
     for (int64_t layer = 0; layer < config.numLayers; ++layer) {
       x = isFull(layer) ? emitAttention(layerPath(layer), kvName(layer), x) : emitDelta(layer, x);
+      tap(x, layerPath(layer) + "/mixer");
       x = config.moe ? emitExperts(layerPath(layer), x) : emitFeedForward(layerPath(layer), x);
+      tap(x, layerPath(layer));
     }
     return x;
   }

@@ -10,6 +10,8 @@
 
 using namespace ninfer;
 
+static_assert(NINFER_ELEMENT_F32 == int(plan::ElementType::F32) && NINFER_ELEMENT_I32 == int(plan::ElementType::I32));
+
 struct ninfer_error {
   Error error;
   std::string text;
@@ -281,6 +283,29 @@ ninfer_status ninfer_context_get_logits(const ninfer_context *context, const flo
     *logits = values.data();
     *count = values.size();
     return NINFER_OK;
+  });
+}
+
+size_t ninfer_context_output_count(const ninfer_context *context) { return context->context->outputs().size(); }
+
+ninfer_status ninfer_context_get_output(const ninfer_context *context, size_t index, ninfer_output *output,
+                                        ninfer_error **error) {
+  return guard(error, [&] {
+    const Context &c = *context->context;
+    const auto outputs = c.outputs();
+    if (index >= outputs.size())
+      return usage("output " + std::to_string(index) + " does not exist, the last call has " +
+                       std::to_string(outputs.size()),
+                   error);
+    const ProgramOutput &from = outputs[index];
+    ninfer_output result = {};
+    result.name = from.source->name()->c_str();
+    result.data = from.data;
+    result.element = ninfer_element(from.source->element());
+    result.width = from.source->width();
+    result.rows = c.rows(from);
+    result.position = c.firstPosition(from);
+    return writeResult(result, output) ? NINFER_OK : usage(kBadStruct, error);
   });
 }
 

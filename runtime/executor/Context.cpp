@@ -158,7 +158,7 @@ Status Context::submit(std::span<const int32_t> tokens) {
 
   ProgramPhase &decode = *program_->phase(plan::PhaseKind::Decode);
   ProgramPhase &prefill = *program_->phase(plan::PhaseKind::Prefill);
-  logits_ = nullptr;
+  forgetResults();
   for (size_t done = 0; done < tokens.size();) {
     const int64_t left = int64_t(tokens.size() - done);
     ProgramPhase &phase = left == 1 || left < prefill.minRows ? decode : prefill;
@@ -171,6 +171,8 @@ Status Context::submit(std::span<const int32_t> tokens) {
       position_ += uint32_t(rows);
       done += size_t(rows);
       logits_ = phase.logits;
+      lastPhase_ = &phase;
+      lastRows_ = uint32_t(rows);
       if (&phase == &decode) {
         ++stats_.decodeTokens;
         stats_.decodeNs += ns;
@@ -182,12 +184,21 @@ Status Context::submit(std::span<const int32_t> tokens) {
     }
     if (cancelled_.load(std::memory_order_relaxed) && (!finished || done < tokens.size())) {
       cancelled_.store(false, std::memory_order_relaxed);
-      logits_ = nullptr;
+      forgetResults();
       return makeError(ErrorKind::Interrupted, "NB0653",
                        "cancelled after " + std::to_string(position_) + " tokens");
     }
   }
   return {};
+}
+
+void Context::forgetResults() {
+  logits_ = nullptr;
+  lastPhase_ = nullptr;
+}
+
+std::span<const ProgramOutput> Context::outputs() const {
+  return lastPhase_ ? lastPhase_->outputs : std::span<const ProgramOutput>();
 }
 
 std::span<const float> Context::logits() const {
@@ -212,7 +223,7 @@ Status Context::truncate(uint32_t position) {
       return makeError(ErrorKind::Interrupted, "NB0653", "cancelled");
   }
   position_ = position;
-  logits_ = nullptr;
+  forgetResults();
   return {};
 }
 

@@ -47,6 +47,12 @@ public:
   Status submit(std::span<const int32_t> tokens);
   /// Logits after the last token, or an empty span when there are none.
   std::span<const float> logits() const;
+  /// What the last call of a phase wrote beside the logits; none before a call, after truncate and after a
+  /// cancelled submit. The memory is that of the next call.
+  std::span<const ProgramOutput> outputs() const;
+  /// Rows of that output, and the sequence position of its first row.
+  uint32_t rows(const ProgramOutput &output) const { return output.lastRowOnly ? 1 : lastRows_; }
+  uint32_t firstPosition(const ProgramOutput &output) const { return position_ - rows(output); }
   uint32_t position() const { return position_; }
   /// NB0655 beyond the position (Usage), NB0656 a state that cannot be cut there (Unsupported).
   Status truncate(uint32_t position);
@@ -64,6 +70,7 @@ private:
   bool runPhase(ProgramPhase &phase, int64_t rows, int64_t position);
   static void runThread(void *context, unsigned thread);
   bool setup();
+  void forgetResults();
 
   std::shared_ptr<const Engine> engine_;
   Ledger ledger_;
@@ -74,6 +81,8 @@ private:
   bool truncatable_ = true; ///< every state is indexed by position
   uint32_t position_ = 0;
   const float *logits_ = nullptr;
+  const ProgramPhase *lastPhase_ = nullptr; ///< of the last call; null when its results are gone
+  uint32_t lastRows_ = 0;
   ContextStats stats_;
   std::atomic<bool> cancelled_{false};
 

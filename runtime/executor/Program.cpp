@@ -4,13 +4,18 @@ namespace ninfer {
 
 namespace {
 
-void countTables(const plan::Target &target, size_t &launches, size_t &args) {
-  for (const plan::Phase *phase : *target.phases())
-    for (const plan::Launch *launch : *phase->launches()) {
-      ++launches;
-      args += launch->args()->size();
+struct TableSizes {
+  size_t launches = 0, args = 0, outputs = 0;
+  explicit TableSizes(const plan::Target &target) {
+    for (const plan::Phase *phase : *target.phases()) {
+      outputs += phase->outputs() ? phase->outputs()->size() : 0;
+      for (const plan::Launch *launch : *phase->launches()) {
+        ++launches;
+        args += launch->args()->size();
+      }
     }
-}
+  }
+};
 
 /// Payload and constants are mapped read-only; the kernel ABI passes one kind of pointer for all spaces.
 std::byte *resolve(const Engine &engine, const ContextMemory &memory, const plan::Ref &ref) {
@@ -32,18 +37,18 @@ std::byte *resolve(const Engine &engine, const ContextMemory &memory, const plan
 } // namespace
 
 uint64_t Program::bytes(const plan::Target &target) {
-  size_t launches = 0, args = 0;
-  countTables(target, launches, args);
-  return target.phases()->size() * sizeof(ProgramPhase) + launches * sizeof(ProgramLaunch) + args * sizeof(void *);
+  const TableSizes sizes(target);
+  return target.phases()->size() * sizeof(ProgramPhase) + sizes.launches * sizeof(ProgramLaunch) +
+         sizes.args * sizeof(void *) + sizes.outputs * sizeof(ProgramOutput);
 }
 
 Program::Program(const Engine &engine, const ContextMemory &memory) {
   const plan::Target &target = engine.target();
-  size_t launches = 0, args = 0;
-  countTables(target, launches, args);
+  const TableSizes sizes(target);
   phases_.reserve(target.phases()->size());
-  launches_.reserve(launches);
-  args_.reserve(args);
+  launches_.reserve(sizes.launches);
+  args_.reserve(sizes.args);
+  outputs_.reserve(sizes.outputs);
   for (const plan::Phase *source : *target.phases()) {
     ProgramPhase phase;
     phase.source = source;
@@ -68,6 +73,12 @@ Program::Program(const Engine &engine, const ContextMemory &memory) {
       launches_.push_back(launch);
     }
     phase.launches = {launches_.data() + first, launches_.size() - first};
+    const size_t firstOutput = outputs_.size();
+    if (source->outputs())
+      for (const plan::Port *port : *source->outputs())
+        outputs_.push_back({port, resolve(engine, memory, *port->ref()),
+                            source->max_rows() > 1 && port->ref()->bytes() == uint64_t(port->width()) * 4});
+    phase.outputs = {outputs_.data() + firstOutput, outputs_.size() - firstOutput};
     phases_.push_back(phase);
   }
 }

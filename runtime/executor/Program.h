@@ -37,12 +37,20 @@ struct ProgramLaunch {
   }
 };
 
+/// An output port of a phase.
+struct ProgramOutput {
+  const plan::Port *source = nullptr;
+  const void *data = nullptr;
+  bool lastRowOnly = false; ///< one row, of the last row of the call
+};
+
 struct ProgramPhase {
   const plan::Phase *source = nullptr;
   int64_t minRows = 1, maxRows = 1;
   int32_t *tokens = nullptr;
   const float *logits = nullptr;
   std::span<ProgramLaunch> launches;
+  std::span<const ProgramOutput> outputs;
 };
 
 class Program {
@@ -61,6 +69,7 @@ public:
 private:
   std::vector<ProgramPhase> phases_; ///< plan order
   std::vector<ProgramLaunch> launches_;
+  std::vector<ProgramOutput> outputs_;
   std::vector<void *> args_;
 };
 

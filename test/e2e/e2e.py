@@ -4,6 +4,7 @@
 Exact logits come from test/vectors/demo_logits.json (test/oracle/demo_vectors.py, float64, independent code).
 Criteria, on max |difference| / rms(exact logits) at each stored position:
   f32   4e-5: float32 sums of at most 256 terms through 3 layers; 256 * 2^-24 = 1.5e-5 per dot product at worst.
+        layer-traces: the same for the residual stream, whose sums are those of the layers before it
   a16   the error of the same model with every operator rounded to BF16 (stored beside the logits): the profile
         promises activations at least as fine as 16-bit floats.
 The hybrid-transformers cases take checkpoints and exact logits from test/vectors/hybrid (Hugging Face transformers in float64):
@@ -109,6 +110,31 @@ def logits_case(case, recipe):
                     d = distance(row, want)
                     check(d <= bound, f"{recipe} kv {kv} {target} {how} position {p}: {d:.3g} > {bound:.3g}")
                     print(f"{recipe} kv {kv} {target} {how} position {p}: {d:.3g} <= {bound:.3g}")
+
+
+def layer_traces(case):
+    """The residual stream of the demo model after every step, in chunks and one by one, against the float64 oracle."""
+    oracle = os.path.join(ROOT, "test", "vectors", "traces", "demo_bf16.jsonl")
+    with open(oracle) as f:
+        tokens = json.loads(f.readline())["tokens"]
+    model = case.convert("bf16")
+    targets = case.targets()
+    plan = case.build(model, "--trace-layers", "--kv-dtype", "f32", "--prefill-chunk", "4",
+                      *[x for t in targets for x in ("--target", t)])
+    names = ["text/token_embedding", *[f"text/layers/{i}{s}" for i in range(3) for s in ("/mixer", "")], "text/final_norm"]
+    for target in targets:
+        for how in ((), ("--one-by-one",)):
+            rows = json.loads(case.run(case.tool("ninfer-exec"), "logits", plan, "--target", target, "--tokens",
+                                       ",".join(map(str, tokens)), "--trace-against", oracle, "-o", "json", *how).stdout)
+            check([r["output"] for r in rows] == names, f"{target}: outputs {[r['output'] for r in rows]}")
+            for row in rows:
+                expected = len(tokens) if how or row["output"] != names[-1] else 3
+                check(row["rows"] == expected, f"{target} {row['output']}: {row['rows']} rows, expected {expected}")
+                check(row["worst"] <= F32_CRITERION, f"{target} {how} {row['output']}: {row['worst']} > {F32_CRITERION}")
+                print(f"{target} {' '.join(how) or 'chunks of 4'} {row['output']}: {row['worst']:.3g} <= {F32_CRITERION:.3g}")
+    # A plan without the option knows nothing of it; the option changes the plan.
+    plain = case.build(model, "--kv-dtype", "f32", name="plain")
+    case.run(case.tool("ninfer-exec"), "logits", plain, "--tokens", "1", "--trace", f"{case.tmp}/t.jsonl", code=5)
 
 
 def hybrid_transformers(case, kind):
@@ -311,7 +337,7 @@ CASES = {f"logits-{r}": (lambda c, r=r: logits_case(c, r)) for r in ("bf16", "w8
 CASES |= {f"hybrid-transformers-{k}": (lambda c, k=k: hybrid_transformers(c, k))
           for k in ("dense-tied", "dense-vision-mtp", "moe", "moe-mtp")}
 CASES |= {f.__name__.replace("_", "-"): f for f in (
-    prefill_equals_decode, greedy_equal, accuracy, identical_rebuild, memory_and_kernels, bad_plans, bad_input,
+    layer_traces, prefill_equals_decode, greedy_equal, accuracy, identical_rebuild, memory_and_kernels, bad_plans, bad_input,
     kill_while_writing, full_disk)}
 
 

@@ -4,7 +4,8 @@
 Shares no code with the product: the framing, the packed planes and the model's formulas are written here again from
 docs/container.md, docs/formats.md and docs/models/decoder.md. Needs numpy.
 
-usage: decoder_forward.py MODEL.ninfer --tokens 1,2,3 [--kv bf16|f32] [--out logits.npy] [--json K]
+usage: decoder_forward.py MODEL.ninfer --tokens 1,2,3 [--kv bf16|f32] [--out logits.npy] [--trace LAYERS.jsonl] [--json K]
+  --trace    what ninfer-exec logits --trace writes: the residual stream in its lines, ten digits
   --json K   print for every position the K largest logits as [id, value] pairs, and the root mean square
 """
 import argparse
@@ -106,10 +107,11 @@ def to_bf16(x):
     return u.view(np.float32).astype(np.float64)
 
 
-def forward(a, tokens, kv="bf16", rounding=None):
-    """Logits [T,V] in float64. `rounding` = to_bf16 rounds every operator's result, which is how the reference code of these
+def forward(a, tokens, kv="bf16", rounding=None, trace=None):
+    """Logits [T,V] in float64. `trace`, a list, receives (output of ninfer-exec logits --trace, rows). `rounding` = to_bf16 rounds every operator's result, which is how the reference code of these
     models computes; its distance from the exact result is the yardstick of the 16-bit activation profile."""
     r = rounding or (lambda x: x)
+    keep = lambda name, x: x if trace is None else (trace.append((name, x)), x)[1]
     c = a.directory["components"]["text"]["config"]
     H, D, hq, hk, I, V = (c[k] for k in ("hidden_size", "head_dim", "num_attention_heads", "num_key_value_heads",
                                          "intermediate_size", "vocab_size"))
@@ -123,7 +125,7 @@ def forward(a, tokens, kv="bf16", rounding=None):
         p, q = x[..., :D // 2], x[..., D // 2:]
         return r(np.concatenate([p * cos - q * sin, q * cos + p * sin], -1))
 
-    x = a.parameter("text/token_embedding", (V, H))[tokens]
+    x = keep("text/token_embedding", a.parameter("text/token_embedding", (V, H))[tokens])
     for i in range(c["num_hidden_layers"]):
         w = lambda name, *shape: a.parameter(f"text/layers/{i}/{name}", shape)
         h = norm(x, w("input_norm", H))
@@ -140,11 +142,12 @@ def forward(a, tokens, kv="bf16", rounding=None):
             s = q[:, j] @ k[:, j // (hq // hk)].T / np.sqrt(D) + np.triu(np.full((T, T), -np.inf), 1)
             s = np.exp(s - s.max(-1, keepdims=True))
             out[:, j] = s / s.sum(-1, keepdims=True) @ v[:, j // (hq // hk)]
-        x = r(x + r(r(out.reshape(T, hq * D)) @ w("attention/output", H, hq * D).T))
+        x = keep(f"text/layers/{i}/mixer", r(x + r(r(out.reshape(T, hq * D)) @ w("attention/output", H, hq * D).T)))
         h = norm(x, w("post_attention_norm", H))
         g = r(h @ w("mlp/gate", I, H).T)
-        x = r(x + r(r(g / (1 + np.exp(-g)) * r(h @ w("mlp/up", I, H).T)) @ w("mlp/down", H, I).T))
-    return r(norm(x, a.parameter("text/final_norm", (H,))) @ a.parameter("text/output_head", (V, H)).T)
+        down = r(r(g / (1 + np.exp(-g)) * r(h @ w("mlp/up", I, H).T)) @ w("mlp/down", H, I).T)
+        x = keep(f"text/layers/{i}", r(x + down))
+    return r(keep("text/final_norm", norm(x, a.parameter("text/final_norm", (H,)))) @ a.parameter("text/output_head", (V, H)).T)
 
 
 def main():
@@ -153,10 +156,19 @@ def main():
     ap.add_argument("--tokens", required=True)
     ap.add_argument("--kv", choices=["bf16", "f32"], default="bf16")
     ap.add_argument("--out")
+    ap.add_argument("--trace")
     ap.add_argument("--json", type=int)
     args = ap.parse_args()
     tokens = [int(t) for t in args.tokens.split(",")]
-    logits = forward(Artifact(args.model), tokens, args.kv)
+    trace = []
+    logits = forward(Artifact(args.model), tokens, args.kv, trace=trace)
+    if args.trace:
+        with open(args.trace, "w", encoding="utf-8") as f:
+            f.write(json.dumps({"tokens": tokens}, separators=(",", ":")) + "\n")
+            for name, rows in trace:
+                for position, row in enumerate(rows):
+                    values = ",".join(f"{v:.10g}" for v in row)
+                    f.write(f'{{"output":"{name}","position":{position},"values":[{values}]}}\n')
     if args.out:
         np.save(args.out, logits)
     if args.json:

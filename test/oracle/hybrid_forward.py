@@ -6,8 +6,10 @@ docs/container.md, docs/formats.md and the description of the models. No interme
 when --kv asks for it. Needs numpy.
 
 usage: hybrid_forward.py MODEL.ninfer --tokens 1,2,3 [--kv f64|f32|bf16|int8] [--out traces.npz] [--json K]
+       hybrid_forward.py MODEL.ninfer --tokens 1,2,3 --trace LAYERS.jsonl
        hybrid_forward.py MODEL.ninfer --compare FORWARD.json   (exit status 1 unless the ten digits of every value agree)
   --out    every trace: layerI_mixer, layerI_mlp (residual stream after it), final_hidden, logits, layerI_gdn_{g,beta,state_v_k,conv_tail}, mtp_*
+  --trace  what ninfer-exec logits --trace writes: the residual stream in its lines, ten digits
   --json   print for every position the K largest logits as [id, value] pairs, and the root mean square
 """
 import argparse
@@ -215,6 +217,7 @@ class Model:
         positions = np.arange(len(tokens)) if positions is None else positions
         out = {}
         x = self.a.parameter("text/token_embedding", self.V, self.H)[tokens]
+        out["token_embedding"] = x
         for i, kind in enumerate(self.c["layer_types"]):
             prefix, trace = f"text/layers/{i}/", {}
             mixer = ((lambda h: self.attention(h, prefix + "attention/", positions)) if kind == "full_attention"
@@ -252,6 +255,15 @@ class Model:
         return out
 
 
+def write_trace(path, tokens, outputs):
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(json.dumps({"tokens": tokens}, separators=(",", ":")) + "\n")
+        for name, rows in outputs:
+            for position, row in enumerate(rows):
+                values = ",".join(f"{v:.10g}" for v in row)
+                f.write(f'{{"output":"{name}","position":{position},"values":[{values}]}}\n')
+
+
 def compare(model, path):
     """Differences from traces written with ten significant digits, beyond half a unit of the tenth digit of each value,
     relative to the largest value of the trace."""
@@ -278,6 +290,7 @@ def main():
     ap.add_argument("--tokens")
     ap.add_argument("--kv", choices=["f64", "f32", "bf16", "int8"], default="f64")
     ap.add_argument("--out")
+    ap.add_argument("--trace")
     ap.add_argument("--json", type=int)
     ap.add_argument("--compare")
     args = ap.parse_args()
@@ -290,6 +303,12 @@ def main():
     out = model.forward(tokens)
     if args.out:
         np.savez(args.out, **out)
+    if args.trace:
+        names = [("text/token_embedding", "token_embedding")]
+        for i in range(len(model.c["layer_types"])):
+            names += [(f"text/layers/{i}/mixer", f"layer{i}_mixer"), (f"text/layers/{i}", f"layer{i}_mlp")]
+        names.append(("text/final_norm", "final_hidden"))
+        write_trace(args.trace, tokens, [(name, out[key]) for name, key in names])
     if args.json:
         rows = []
         for row in out["logits"]:

@@ -17,6 +17,7 @@ Compiles the weights' directory into a plan for ninfer-exec. The weights themsel
   --spec off|mtp             mtp: speculative decoding with the model's draft layer (default off)
   --draft-tokens N           with --spec mtp: most tokens proposed per step, 1 to 15 (default 3)
   --activation-policy P      A16Only, AllowA8, AllowA4: for uses that state none, a bound for the others
+  --trace-layers             the residual stream after every layer is kept for ninfer-exec logits --trace
   --report text|json|none    what was built, on standard output (default text)
   --explain                  every operation, its kernel, why, and the rejected candidates
   --dry-run                  build and verify, write nothing
@@ -95,6 +96,8 @@ private:
       return flag(line_.version);
     if (name_ == "--explain")
       return flag(line_.explain);
+    if (name_ == "--trace-layers")
+      return flag(line_.build.traceLayers);
     if (name_ == "--dry-run")
       return flag(line_.dryRun);
     if (name_ == "-o" || name_ == "--output")

@@ -4,6 +4,7 @@
 
 #include "support/File.h"
 #include "tools/ninfer-exec/Report.h"
+#include "tools/ninfer-exec/Trace.h"
 
 #include <algorithm>
 #include <cstring>
@@ -21,23 +22,16 @@ struct LogitsOptions {
   int64_t top = 0;
   std::string format; ///< empty: table with --top, else json
   std::string out;
+  std::string trace, traceAgainst; ///< files to write and to compare with
+  bool tracing() const { return !trace.empty() || !traceAgainst.empty(); }
+  /// Prints a table instead of all logits.
+  bool table() const { return top > 0 || !traceAgainst.empty(); }
 };
 
 struct PositionLogits {
   size_t position;
   std::vector<float> values;
 };
-
-/// Exact decimal text of a float; JSON has no infinities or NaN, so those are strings.
-Row number(float value) {
-  if (value != value)
-    return "nan";
-  if (value - value != 0)
-    return value > 0 ? "inf" : "-inf";
-  char text[32];
-  std::snprintf(text, sizeof(text), "%.9g", double(value));
-  return Row::parse(text);
-}
 
 std::string renderAll(const std::vector<int32_t> &tokens, const std::vector<PositionLogits> &all,
                       const std::string &format) {
@@ -65,7 +59,7 @@ std::string renderAll(const std::vector<int32_t> &tokens, const std::vector<Posi
     entry["position"] = logits.position;
     entry["logits"] = Row::array();
     for (float value : logits.values)
-      entry["logits"].push_back(number(value));
+      entry["logits"].push_back(exactNumber(value));
     root["positions"].push_back(std::move(entry));
   }
   return root.dump() + "\n";
@@ -87,7 +81,7 @@ std::string renderTop(const std::vector<PositionLogits> &all, int64_t top, const
       row["position"] = logits.position;
       row["rank"] = i + 1;
       row["token"] = order[i];
-      row["logit"] = number(logits.values[size_t(order[i])]);
+      row["logit"] = exactNumber(logits.values[size_t(order[i])]);
       row["text"] = Row();
       if (text.hasTokenizer()) {
         const Row spelled = (*text.tokenizer())->decode(std::span(&order[i], 1), false);
@@ -103,13 +97,21 @@ std::string renderTop(const std::vector<PositionLogits> &all, int64_t top, const
 
 Result<int> run(LogitsOptions &options) {
   if (options.format.empty())
-    options.format = options.top ? "table" : "json";
+    options.format = options.table() ? "table" : "json";
   const std::vector<std::string> full = {"json", "csv", "raw"};
-  const auto &allowed = options.top ? reportFormatNames() : full;
+  const auto &allowed = options.table() ? reportFormatNames() : full;
   if (std::find(allowed.begin(), allowed.end(), options.format) == allowed.end())
     return makeError(ErrorKind::Usage, "NB0900",
-                     "-o " + options.format + (options.top ? " does not go with --top" : " needs --top") +
+                     "-o " + options.format +
+                         (options.table() ? " does not go with --top or --trace-against"
+                                          : " needs --top or --trace-against") +
                          "; all logits are written as json, csv or raw");
+  if (options.top && !options.traceAgainst.empty())
+    return makeError(ErrorKind::Usage, "NB0900", "--top and --trace-against each print a table; give one of them");
+  std::optional<Trace> expected;
+  if (!options.traceAgainst.empty()) {
+    NINFER_ASSIGN_OR_RETURN(expected, Trace::read(options.traceAgainst));
+  }
   NINFER_ASSIGN_OR_RETURN(Engine engine, Engine::open(options.common));
   // Token ids in, numbers out: no tokenizer is read, so an artifact without a usable one will do.
   TextModel text;
@@ -121,16 +123,34 @@ Result<int> run(LogitsOptions &options) {
   NINFER_ASSIGN_OR_RETURN(Context context, Context::create(engine, options.common));
 
   std::vector<PositionLogits> all;
-  const size_t step = options.each || options.oneByOne ? 1 : tokens.size();
-  for (size_t done = 0; done < tokens.size(); done += step) {
-    NINFER_RETURN_IF_ERROR(context.submitPrompt(std::span(tokens).subspan(done, step)));
-    if (!options.each && done + step < tokens.size())
+  Trace trace(tokens);
+  // A trace is read after every call, so each submit is one call.
+  const size_t step = options.each || options.oneByOne ? 1
+                      : options.tracing()              ? engine.info().prefill_chunk
+                                                       : tokens.size();
+  for (size_t done = 0; done < tokens.size();) {
+    const auto next = std::span(tokens).subspan(done, std::min(step, tokens.size() - done));
+    NINFER_RETURN_IF_ERROR(context.submitPrompt(next));
+    done += next.size();
+    if (options.tracing())
+      NINFER_RETURN_IF_ERROR(trace.add(context));
+    if (!options.each && done < tokens.size())
       continue;
     NINFER_ASSIGN_OR_RETURN(std::span<const float> logits, context.logits());
-    all.push_back({done + step - 1, {logits.begin(), logits.end()}});
+    all.push_back({done - 1, {logits.begin(), logits.end()}});
   }
-  const std::string bytes = options.top ? renderTop(all, options.top, text, options.format)
-                                        : renderAll(tokens, all, options.format);
+  if (!options.trace.empty()) {
+    const std::string lines = trace.render();
+    NINFER_RETURN_IF_ERROR(writeFileAtomically(options.trace, std::as_bytes(std::span(lines.data(), lines.size()))));
+  }
+  std::string bytes;
+  if (expected) {
+    const bool exact = options.format != "table" && options.format != "md";
+    NINFER_ASSIGN_OR_RETURN(const std::vector<Row> rows, trace.compare(*expected, options.traceAgainst, exact));
+    bytes = renderReport(rows, reportFormat(options.format));
+  } else {
+    bytes = options.top ? renderTop(all, options.top, text, options.format) : renderAll(tokens, all, options.format);
+  }
   if (options.out.empty()) {
     Output output;
     NINFER_RETURN_IF_ERROR(output.write(bytes));
@@ -156,9 +176,15 @@ int logitsCommand(int argc, char **argv) {
   app.add_option("--top", options.top, "Print the K largest logits with their texts instead of all")
       ->type_name("K")
       ->check(CLI::Range(int64_t(1), int64_t(1) << 31));
+  app.add_option("--trace", options.trace,
+                 "Write what the plan keeps of its layers (ninfer-build --trace-layers) as JSON lines")
+      ->type_name("FILE");
+  app.add_option("--trace-against", options.traceAgainst,
+                 "Print, instead of logits, how far every layer is from this trace of the same tokens")
+      ->type_name("FILE");
   app.add_option("-o,--output", options.format,
-                 "json (default), csv, raw (float32, little-endian, position by position); with --top: table (default), "
-                 "md, csv, json, jsonl")
+                 "json (default), csv, raw (float32, little-endian, position by position); with --top or "
+                 "--trace-against: table (default), md, csv, json, jsonl")
       ->type_name("FORMAT");
   app.add_option("--out", options.out, "Write to this file instead of stdout")->type_name("FILE");
   if (int code = parse(app, argc, argv); code >= 0)

@@ -95,6 +95,16 @@ ReportFormat reportFormat(const std::string &name) {
   return ReportFormat(std::find(names.begin(), names.end(), name) - names.begin());
 }
 
+Row exactNumber(float value) {
+  if (value != value)
+    return "nan";
+  if (value - value != 0)
+    return value > 0 ? "inf" : "-inf";
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.9g", double(value));
+  return Row::parse(text);
+}
+
 std::string renderReport(const std::vector<Row> &rows, ReportFormat format) {
   std::string out;
   if (rows.empty())

@@ -17,6 +17,9 @@ enum class ReportFormat { Table, Markdown, Csv, Json, JsonLines };
 const std::vector<std::string> &reportFormatNames();
 ReportFormat reportFormat(const std::string &name);
 
+/// Exact decimal text of a float; JSON has no infinities or NaN, so those are strings.
+Row exactNumber(float value);
+
 /// The whole report. Table and Markdown print numbers with two decimals; the others keep full precision.
 std::string renderReport(const std::vector<Row> &rows, ReportFormat format);
 

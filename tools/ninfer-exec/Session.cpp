@@ -176,6 +176,16 @@ Result<std::span<const float>> Context::logits() const {
   return std::span<const float>(values, count);
 }
 
+Result<std::vector<ninfer_output>> Context::outputs() const {
+  std::vector<ninfer_output> outputs(ninfer_context_output_count(handle_.get()));
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    outputs[i].struct_size = sizeof(ninfer_output);
+    ninfer_error *error = nullptr;
+    NINFER_RETURN_IF_ERROR(statusOf(ninfer_context_get_output(handle_.get(), i, &outputs[i], &error), error));
+  }
+  return outputs;
+}
+
 Status Context::truncate(uint32_t position) {
   ninfer_error *error = nullptr;
   return statusOf(ninfer_context_truncate(handle_.get(), position, &error), error);

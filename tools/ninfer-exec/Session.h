@@ -56,6 +56,8 @@ public:
   /// time runs in the decode phase).
   Status submitPrompt(std::span<const int32_t> tokens);
   Result<std::span<const float>> logits() const;
+  /// Outputs of the last call; their data is valid until the next submit.
+  Result<std::vector<ninfer_output>> outputs() const;
   uint32_t position() const { return ninfer_context_position(handle_.get()); }
   Status truncate(uint32_t position);
   ninfer_stats stats() const;

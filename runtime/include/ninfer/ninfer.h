@@ -189,6 +189,29 @@ NINFER_API ninfer_status ninfer_context_submit(ninfer_context *context, const in
 /* Logits after the last submitted token: float32[vocab_size], valid until the next submit, truncate or release. */
 NINFER_API ninfer_status ninfer_context_get_logits(const ninfer_context *context, const float **logits,
                                                    size_t *count, ninfer_error **error);
+/* What a plan hands out beside the logits, such as the residual stream after every layer (ninfer-build --trace-layers). */
+typedef enum ninfer_element {
+  NINFER_ELEMENT_F32 = 1,
+  NINFER_ELEMENT_I32 = 2,
+  NINFER_ELEMENT_FORCE_32 = 0x7fffffff
+} ninfer_element;
+
+typedef struct ninfer_output {
+  size_t struct_size;
+  const char *name;        /* "text/layers/3" */
+  const void *data;        /* rows * width elements, dense; valid until the next submit, truncate or release */
+  ninfer_element element;
+  uint32_t width;          /* elements of a row */
+  uint32_t rows;           /* those of the last call, or 1: its last row only */
+  uint32_t position;       /* sequence position of row 0 */
+} ninfer_output;
+
+/* Number of outputs of the last call. A submit longer than prefill_chunk runs several calls, and a last single row runs
+ * in a call of its own; submit at most prefill_chunk tokens at a time to see the outputs of all. 0 when the plan has none, before
+ * the first submit, after truncate and after a cancelled submit. */
+NINFER_API size_t ninfer_context_output_count(const ninfer_context *context);
+NINFER_API ninfer_status ninfer_context_get_output(const ninfer_context *context, size_t index, ninfer_output *output,
+                                                   ninfer_error **error);
 /* Number of evaluated tokens. */
 NINFER_API uint32_t ninfer_context_position(const ninfer_context *context);
 /* Forgets every token from `position` on (0 starts afresh). The logits become unavailable. */

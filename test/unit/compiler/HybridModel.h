@@ -53,6 +53,7 @@ protected:
     std::string kv = "f32";
     std::optional<ActivationPolicy> policy = {};
     int64_t draftTokens = 0;
+    bool traceLayers = false;
   };
 
   std::vector<std::string> targets() const {
@@ -72,6 +73,7 @@ protected:
     wanted.kvDtype = sizes.kv;
     wanted.activationPolicy = sizes.policy;
     wanted.draftTokens = sizes.draftTokens;
+    wanted.traceLayers = sizes.traceLayers;
     auto report = build(wanted);
     ASSERT_TRUE(report.ok()) << report.error().render();
   }

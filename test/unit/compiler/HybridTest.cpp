@@ -2,6 +2,8 @@
 // prefill of every length against single steps, state included.
 #include "HybridModel.h"
 
+#include <map>
+
 using namespace ninfer;
 using namespace ninfer::test;
 
@@ -45,6 +47,102 @@ TEST_F(HybridTest, GoldenArtifactAgainstItsOracle) {
         ASSERT_TRUE(whole->submit(oracle.ids).ok());
         EXPECT_LT(distance(logits(*whole), oracle.exact.back()).relative(), bound)
             << target << " " << plan;
+      }
+    }
+}
+
+/// Rows of test/vectors/traces/v3_single.jsonl (test/oracle/hybrid_forward.py, float64) by output and position.
+using LayerRows = std::map<std::pair<std::string, uint32_t>, std::vector<double>>;
+
+LayerRows readLayers() {
+  std::istringstream lines(readBytes(NINFER_SOURCE_DIR "/test/vectors/traces/v3_single.jsonl"));
+  LayerRows rows;
+  std::string line;
+  std::getline(lines, line); // the tokens
+  while (std::getline(lines, line)) {
+    const auto json = nlohmann::json::parse(line);
+    rows[{json["output"], json["position"]}] = json["values"].get<std::vector<double>>();
+  }
+  return rows;
+}
+
+/// Largest error of the residual stream with BF16 operators, of the rows that the golden file keeps.
+double bf16LayerError() {
+  const nlohmann::json json = readJson("v3_single_forward.json");
+  double worst = 0;
+  for (const char *name : {"layer0_mixer", "layer0_mlp", "layer1_mixer", "layer1_mlp"}) {
+    const auto exact = json["oracle_f64"][name]["data"].get<std::vector<double>>();
+    const auto bf16 = json["reference_bf16_ops"][name]["data"].get<std::vector<float>>();
+    const size_t width = exact.size() / 2;
+    for (size_t row = 0; row < 2; ++row)
+      worst = std::max(worst, distance(std::span(bf16).subspan(row * width, width),
+                                       std::span(exact).subspan(row * width, width))
+                                  .relative());
+  }
+  return worst;
+}
+
+// The residual stream after the embedding, every mixer, every layer and the final norm, at every position:
+// one by one, and in calls of four, four and one rows. Criteria as for the logits, with E the largest error
+// of the residual stream in the BF16 run (two rows per layer are too few for an E per layer). The embedding
+// is read, not computed: one rounding to float32 whatever the target.
+TEST_F(HybridTest, LayerTracesAgainstTheOracle) {
+  const Oracle oracle = readOracle();
+  const LayerRows exact = readLayers();
+  const double bf16 = bf16LayerError();
+  ASSERT_EQ(exact.size(), 6u * 9);
+  ASSERT_GT(bf16, 0.01);
+  const std::vector<std::string> names = {"text/token_embedding", "text/layers/0/mixer", "text/layers/0",
+                                          "text/layers/1/mixer",  "text/layers/1",       "text/final_norm"};
+  buildGolden("stated.bin", {.chunk = 4, .traceLayers = true});
+  buildGolden("narrow.bin", {.chunk = 4, .policy = ActivationPolicy::A16Only, .traceLayers = true});
+  buildGolden("plain.bin", {.chunk = 4});
+  for (const std::string &target : targets())
+    for (const char *plan : {"stated.bin", "narrow.bin"}) {
+      const bool narrow = std::string(plan) == "narrow.bin";
+      const double bound = target == "reference" ? 2e-6 : narrow ? bf16 / 16 : 5 * bf16;
+      const auto engine = open(plan, target);
+      ASSERT_TRUE(engine);
+      for (size_t step : {size_t(1), size_t(4)}) {
+        const auto run = context(engine, 2);
+        EXPECT_TRUE(run->outputs().empty());
+        size_t compared = 0;
+        double worst = 0;
+        for (size_t done = 0; done < oracle.ids.size();) {
+          const auto next = std::span(oracle.ids).subspan(done, std::min(step, oracle.ids.size() - done));
+          ASSERT_TRUE(run->submit(next).ok());
+          done += next.size();
+          ASSERT_EQ(run->outputs().size(), names.size());
+          for (size_t i = 0; i < names.size(); ++i) {
+            const ProgramOutput &output = run->outputs()[i];
+            const uint32_t width = output.source->width();
+            ASSERT_EQ(output.source->name()->str(), names[i]);
+            ASSERT_EQ(width, 128u);
+            // The final norm is computed for the last row of a call alone.
+            ASSERT_EQ(run->rows(output), i + 1 == names.size() ? 1u : next.size());
+            for (uint32_t row = 0; row < run->rows(output); ++row) {
+              const uint32_t position = run->firstPosition(output) + row;
+              const std::span<const float> values(static_cast<const float *>(output.data) + row * width, width);
+              const double d = distance(values, exact.at({names[i], position})).relative();
+              EXPECT_LT(d, i == 0 ? 2e-6 : bound)
+                  << target << " " << plan << ", " << step << " at a time, " << names[i] << " at " << position;
+              worst = std::max(worst, d);
+              ++compared;
+            }
+          }
+        }
+        EXPECT_EQ(compared, 5u * 9 + (step == 1 ? 9 : 3));
+        RecordProperty(target + "." + plan + "." + std::to_string(step), std::to_string(worst));
+        if (narrow)
+          continue;
+        // Tracing changes which values are kept, not what is computed. Only the last norm leaves its group.
+        const auto plain = context(open("plain.bin", target), 2);
+        for (size_t done = 0; done < oracle.ids.size(); done += step)
+          ASSERT_TRUE(plain->submit(std::span(oracle.ids).subspan(done, std::min(step, oracle.ids.size() - done))).ok());
+        EXPECT_TRUE(plain->outputs().empty());
+        EXPECT_LT(distance(logits(*run), std::span<const float>(logits(*plain))).relative(),
+                  target == "reference" ? 1e-30 : bf16 / 16)
+            << target;
       }
     }
 }

@@ -64,12 +64,19 @@ private:
   }
   void at(const std::string &path) { code_ << " loc(\"" << path << "\")\n"; }
 
+  /// y, tapped when the shape says so.
+  std::string tapped(const std::string &y, int width, bool residual = false, const char *count = "?") {
+    if (shape_.taps == DecoderShape::AllTaps || (residual && shape_.taps == DecoderShape::LayerTaps))
+      code_ << "ninfer.tap " << y << " as \"" << y << "\" : " << rows(width, count) << "\n";
+    return y;
+  }
+
   std::string norm(const std::string &x, const std::string &name, const char *count = "?") {
     std::string w = weight(name, 0, kHidden, "BF16"), y = fresh();
     code_ << y << " = ninfer.rms_norm " << x << ", " << w
           << " {eps = 1.0e-5} : " << rows(kHidden, count) << ", " << last_;
     at(name);
-    return y;
+    return tapped(y, kHidden, false, count);
   }
 
   std::string linear(const std::string &x, const std::string &name, int n, int k,
@@ -78,7 +85,7 @@ private:
     code_ << y << " = ninfer.linear " << x << ", " << w << " policy<A16Only> : " << rows(k, count)
           << ", " << last_ << " -> " << rows(n, count);
     at(name);
-    return y;
+    return tapped(y, n, false, count);
   }
 
   std::string headNorm(const std::string &x, const std::string &name, int heads) {
@@ -86,7 +93,7 @@ private:
     code_ << y << " = ninfer.head_norm " << x << ", " << w << " {eps = 1.0e-6, heads = " << heads
           << "} : " << rows(heads * kDim) << ", " << last_;
     at(name);
-    return y;
+    return tapped(y, heads * kDim);
   }
 
   std::string rope(const std::string &x, const std::string &table, int heads,
@@ -95,14 +102,14 @@ private:
     code_ << y << " = ninfer.rope " << x << ", " << table << ", %pos {heads = " << heads
           << "} : " << rows(heads * kDim) << ", <" << kContext << "x" << kDim / 2 << ">";
     at(path);
-    return y;
+    return tapped(y, heads * kDim);
   }
 
   std::string add(const std::string &a, const std::string &b, const std::string &path) {
     std::string y = fresh();
     code_ << y << " = ninfer.add " << a << ", " << b << " : " << rows(kHidden);
     at(path);
-    return y;
+    return tapped(y, kHidden, true);
   }
 
   std::string attention(const std::string &x, const std::string &layer) {
@@ -133,6 +140,7 @@ private:
           << ", kv_heads = " << kKvHeads << ", scale = 0.25} : " << rows(kHeads * kDim) << ", "
           << cacheType;
     at(path);
+    tapped(mixed, kHeads * kDim);
     return add(linear(mixed, path + "/output", kHidden, kHeads * kDim, "Q4G64_F16S"), x, path);
   }
 
@@ -143,6 +151,7 @@ private:
     std::string up = linear(h, path + "/up", kFeed, kHidden, "Q4G64_F16S"), product = fresh();
     code_ << product << " = ninfer.swiglu " << gate << ", " << up << " : " << rows(kFeed);
     at(path);
+    tapped(product, kFeed);
     return add(x,
                linear(product, path + "/down", kHidden, kFeed,
                       shape_.mixedFormats ? "BF16" : "Q4G64_F16S"),
@@ -156,6 +165,7 @@ private:
     code_ << x << " = ninfer.embedding %tokens, " << table << " : tensor<?xi32>, " << last_
           << " -> " << rows(kHidden);
     at("text/token_embedding");
+    tapped(x, kHidden, true);
     for (int i = 0; i < shape_.layers; ++i) {
       const std::string layer = "text/layers/" + std::to_string(i);
       x = feedForward(attention(x, layer), layer);
@@ -166,6 +176,7 @@ private:
     code_ << row << " = ninfer.last_row " << x << " : " << rows(kHidden) << " -> "
           << rows(kHidden, "1");
     at("text/output_head");
+    tapped(row, kHidden, false, "1");
     if (!shape_.normFirst)
       row = norm(row, "text/final_norm", "1");
     std::string logits = linear(row, "text/token_embedding", kVocab, kHidden, "W8G32_F16S", "1");

@@ -12,6 +12,7 @@ struct DecoderShape {
   bool mixedFormats = false; ///< value in 8 bits, down in BF16; otherwise 4 bits
   bool normFirst = false;    ///< final norm in front of last_row instead of behind it
   int chunk = 8;             ///< rows of a prefill call
+  enum { NoTaps, LayerTaps, AllTaps } taps = NoTaps; ///< on the residual stream, or on every value
 };
 
 /// A module with `func.func @text`: hidden 64, 4 heads of 16 over 2 KV heads, feed-forward 96, 40

@@ -116,6 +116,10 @@ void Interpreter::runOp(Operation &op, Frame &frame) {
         const Matrix &x = in(o.getX());
         out({1, x.width, std::vector<double>(x.data.end() - x.width, x.data.end())});
       })
+      .Case([&](TapOp o) {
+        const std::vector<double> &values = in(o.getX()).data;
+        taps_.insert(taps_.end(), values.begin(), values.end());
+      })
       .Case([&](KvAppendOp o) {
         Cache &cache = caches_[frame[o.getCache()].symbol];
         for (auto [plane, value] :
@@ -174,7 +178,10 @@ std::vector<double> Interpreter::call(llvm::StringRef function, const std::vecto
   Frame frame;
   frame[callee.getArgument(0)].matrix = {
       static_cast<int64_t>(tokens.size()), 1, {tokens.begin(), tokens.end()}};
-  return run(callee.getBody().front(), frame).front().data;
+  taps_.clear();
+  std::vector<double> values = run(callee.getBody().front(), frame).front().data;
+  values.insert(values.end(), taps_.begin(), taps_.end());
+  return values;
 }
 
 } // namespace ninfer::test

@@ -26,7 +26,7 @@ class Interpreter {
 public:
   explicit Interpreter(mlir::ModuleOp module) : module_(module) {}
 
-  /// Logits of one call of the function.
+  /// Logits of one call of the function, and behind them the values of its taps, in order.
   std::vector<double> call(llvm::StringRef function, const std::vector<int32_t> &tokens,
                            int64_t position);
 
@@ -49,6 +49,7 @@ private:
   mlir::ModuleOp module_;
   std::map<std::string, Cache> caches_;
   int64_t position_ = 0;
+  std::vector<double> taps_; ///< of the call in progress
 };
 
 } // namespace ninfer::test

@@ -1,4 +1,4 @@
-// The passes do not change what a model computes: logits of prefill and decode steps before and
+// The passes do not change what a model computes: logits and tapped values of prefill and decode steps before and
 // after them, in double precision, are equal to the last bit, since no pass reorders arithmetic.
 #include "DecoderText.h"
 #include "Interpreter.h"
@@ -58,6 +58,9 @@ INSTANTIATE_TEST_SUITE_P(
     Shapes, Semantics,
     testing::Values(DecoderShape{}, DecoderShape{.layers = 2, .headNorms = true},
                     DecoderShape{.layers = 2, .mixedFormats = true},
+                    DecoderShape{.layers = 2, .headNorms = true, .taps = DecoderShape::LayerTaps},
+                    DecoderShape{.layers = 2, .headNorms = true, .taps = DecoderShape::AllTaps},
+                    DecoderShape{.mixedFormats = true, .normFirst = true, .taps = DecoderShape::AllTaps},
                     DecoderShape{
                         .layers = 2, .headNorms = true, .mixedFormats = true, .normFirst = true}));
 

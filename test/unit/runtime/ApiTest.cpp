@@ -170,3 +170,48 @@ TEST_F(ApiTest, StatsProfileAndLogits) {
   ninfer_engine_release(engine);
   EXPECT_EQ(ninfer_api_version(), NINFER_API_VERSION);
 }
+
+// Outputs belong to the last call: its rows and their positions, or its last row.
+TEST_F(ApiTest, OutputsOfTheLastCall) {
+  plan::PlanT plan = model_.plan("tiny.ninfer");
+  addOutputs(plan);
+  writeBytes(folder_ / "outputs.plan", buildBytes(plan));
+  plan_ = (folder_ / "outputs.plan").string();
+  ninfer_engine *engine = open();
+  ninfer_context *context = nullptr;
+  ASSERT_EQ(ninfer_context_create(engine, nullptr, &context, nullptr), NINFER_OK);
+  EXPECT_EQ(ninfer_context_output_count(context), 0u);
+  ninfer_output output = {};
+  output.struct_size = sizeof(output);
+  EXPECT_EQ(ninfer_context_get_output(context, 0, &output, nullptr), NINFER_USAGE);
+
+  const std::vector<int32_t> tokens = {9, 8, 7, 6, 5, 4, 3, 2, 1, 0};
+  for (const size_t count : {size_t(3), size_t(1), size_t(6)}) {
+    const size_t before = ninfer_context_position(context);
+    ASSERT_EQ(ninfer_context_submit(context, tokens.data() + before, count, nullptr), NINFER_OK);
+    ASSERT_EQ(ninfer_context_output_count(context), 3u);
+    ASSERT_EQ(ninfer_context_get_output(context, 0, &output, nullptr), NINFER_OK);
+    EXPECT_STREQ(output.name, "ids");
+    EXPECT_EQ(output.element, NINFER_ELEMENT_I32);
+    EXPECT_EQ(output.width, 1u);
+    EXPECT_EQ(output.rows, count);
+    EXPECT_EQ(output.position, before);
+    for (size_t i = 0; i < count; ++i)
+      EXPECT_EQ(static_cast<const int32_t *>(output.data)[i], tokens[before + i]);
+    ASSERT_EQ(ninfer_context_get_output(context, 1, &output, nullptr), NINFER_OK);
+    EXPECT_EQ(output.element, NINFER_ELEMENT_F32);
+    EXPECT_EQ(output.width, uint32_t(TinyModel::kHidden));
+    EXPECT_EQ(output.rows, count);
+    ASSERT_EQ(ninfer_context_get_output(context, 2, &output, nullptr), NINFER_OK);
+    EXPECT_STREQ(output.name, "head");
+    EXPECT_EQ(output.rows, 1u);
+    EXPECT_EQ(output.position, before + count - 1);
+  }
+  EXPECT_EQ(ninfer_context_get_output(context, 3, &output, nullptr), NINFER_USAGE);
+  output.struct_size = 0;
+  EXPECT_EQ(ninfer_context_get_output(context, 0, &output, nullptr), NINFER_USAGE);
+  ASSERT_EQ(ninfer_context_truncate(context, 2, nullptr), NINFER_OK);
+  EXPECT_EQ(ninfer_context_output_count(context), 0u);
+  ninfer_context_release(context);
+  ninfer_engine_release(engine);
+}

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <map>
 #include <sstream>
 #include <sys/wait.h>
 #include <thread>
@@ -151,6 +152,88 @@ TEST_F(ExecTool, LogitsAgreeWithTheOracle) {
   EXPECT_EQ(rows[0]["token"].get<int32_t>(), largest(model_.logits({97, 98, 99})));
 }
 
+TEST_F(ExecTool, TracesAreWrittenAndCompared) {
+  plan::PlanT plan = model_.plan("tiny.ninfer");
+  addOutputs(plan);
+  writeBytes(folder_ / "traced.plan", buildBytes(plan));
+  const std::string traced = (folder_ / "traced.plan").string(), file = (folder_ / "a.jsonl").string();
+  const std::string ids = "1,2,3,4,5,6,7,8,9,10,11"; // calls of eight and three rows
+  const Outcome written = exec({"logits", traced, "--tokens", ids, "--trace", file, "-o", "raw"});
+  ASSERT_EQ(written.code, 0) << written.err;
+  EXPECT_EQ(written.out, exec({"logits", plan_, "--tokens", ids, "-o", "raw"}).out);
+  std::istringstream lines(readFile(file).take());
+  std::string line;
+  ASSERT_TRUE(std::getline(lines, line));
+  EXPECT_EQ(line, "{\"tokens\":[" + ids + "]}");
+  std::map<std::string, std::vector<uint32_t>> positions;
+  while (std::getline(lines, line)) {
+    const auto row = nlohmann::json::parse(line);
+    positions[row["output"]].push_back(row["position"]);
+    EXPECT_EQ(row["values"].size(), size_t(TinyModel::kHidden));
+  }
+  EXPECT_EQ(positions["embedding"], (std::vector<uint32_t>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10}));
+  EXPECT_EQ(positions["head"], (std::vector<uint32_t>{7, 10}));
+  EXPECT_EQ(positions.size(), 2u); // integers are no trace
+
+  const auto compare = [&](const std::string &other, std::vector<std::string> more = {}) {
+    std::vector<std::string> arguments = {"logits", traced, "--tokens", ids, "--trace-against", other, "-o", "json"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return exec(arguments);
+  };
+  for (const bool each : {false, true}) {
+    const Outcome equal = compare(file, each ? std::vector<std::string>{"--each"} : std::vector<std::string>{});
+    ASSERT_EQ(equal.code, 0) << equal.err;
+    const auto rows = nlohmann::json::parse(equal.out);
+    ASSERT_EQ(rows.size(), 2u);
+    EXPECT_EQ(rows[0]["output"], "embedding");
+    EXPECT_EQ(rows[0]["rows"], 11);
+    EXPECT_EQ(rows[0]["worst"], 0.0);
+    EXPECT_EQ(rows[1]["rows"], 2);
+    EXPECT_LT(rows[1]["worst"], 1e-5);
+  }
+
+  // A fault in one value is found: where, and how large beside the rms of its row.
+  std::string text = readFile(file).take();
+  const std::string at = "{\"output\":\"embedding\",\"position\":4,\"values\":[";
+  const size_t begin = text.find(at) + at.size();
+  ASSERT_NE(text.find(at), std::string::npos);
+  const auto rewrite = [&](const std::string &value) {
+    std::string changed = text;
+    changed.replace(begin, changed.find(',', begin) - begin, value);
+    writeBytes(folder_ / "b.jsonl", std::as_bytes(std::span(changed.data(), changed.size())));
+    return (folder_ / "b.jsonl").string();
+  };
+  auto rows = nlohmann::json::parse(compare(rewrite("1000")).out);
+  EXPECT_EQ(rows[0]["position"], 4);
+  EXPECT_EQ(rows[0]["element"], 0);
+  EXPECT_NEAR(rows[0]["worst"].get<double>(), 8.0, 0.1); // 1000 is the rms of its row of 64, but for sqrt(64)
+  EXPECT_LT(rows[1]["worst"], 1e-5);
+  rows = nlohmann::json::parse(compare(rewrite("\"nan\"")).out);
+  EXPECT_EQ(rows[0]["position"], 4);
+  EXPECT_EQ(rows[0]["worst"], "inf");
+
+  struct Bad {
+    std::string text, message;
+  };
+  for (const Bad &bad : {Bad{"", "empty, expected a trace"}, Bad{"{\"tokens\":[1,2]}\n", "is the trace of 2 other tokens"},
+                         Bad{"{\"tokens\":[" + ids + "]}\n", "has no output and position in common"},
+                         Bad{"{\"tokens\":[" + ids + "]}\n{\"output\":\"embedding\",\"position\":0,\"values\":[1]}\n",
+                             "'embedding' at position 0 has 1 values, the plan's has 64"},
+                         Bad{"{\"tokens\":[" + ids + "]}\n{\"output\":\"x\",\"position\":0,\"values\":[\"a\"]}\n", "line 2: values"},
+                         Bad{"{\"tokens\":[" + ids + "]}\n" + at + "1]}\n" + at + "1]}\n", "is there twice"},
+                         Bad{"nonsense", "line 1"}}) {
+    writeBytes(folder_ / "b.jsonl", std::as_bytes(std::span(bad.text.data(), bad.text.size())));
+    const Outcome outcome = compare((folder_ / "b.jsonl").string());
+    EXPECT_EQ(outcome.code, 3) << outcome.err;
+    EXPECT_TRUE(contains(outcome.err, "error[NB0671]")) << outcome.err;
+    EXPECT_TRUE(contains(outcome.err, bad.message)) << outcome.err;
+  }
+  const Outcome none = exec({"logits", plan_, "--tokens", ids, "--trace", file});
+  EXPECT_EQ(none.code, 5);
+  EXPECT_TRUE(contains(none.err, "error[NB0670]")) << none.err;
+  EXPECT_EQ(readFile(file).take(), text);
+}
+
 TEST_F(ExecTool, UsageErrors) {
   struct Case {
     std::vector<std::string> arguments;
@@ -183,6 +266,7 @@ TEST_F(ExecTool, UsageErrors) {
       {{"bench", plan_, "-p", "33", "-n", "0"}, "", "context overflow"},
       {{"bench", plan_, "-o", "xml"}, "", "xml"},
       {{"logits", plan_, "-p", "x", "-o", "table"}, "", "needs --top"},
+      {{"logits", plan_, "-p", "x", "--top", "1", "--trace-against", "x.jsonl"}, "", "give one of them"},
   };
   for (const Case &c : cases) {
     const Outcome outcome = exec(c.arguments, c.input);

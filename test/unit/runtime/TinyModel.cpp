@@ -509,6 +509,24 @@ std::vector<std::byte> buildBytes(const plan::PlanT &plan, const std::vector<Pla
   return bytes.ok() ? bytes.take() : std::vector<std::byte>();
 }
 
+void addOutputs(plan::PlanT &plan) {
+  for (const auto &phase : plan.targets[0]->phases) {
+    if (!phase->tokens)
+      continue;
+    const auto add = [&](const char *name, plan::ElementType element, uint32_t width, const plan::Ref &ref) {
+      auto port = std::make_unique<plan::PortT>();
+      port->name = name;
+      port->element = element;
+      port->width = width;
+      port->ref = std::make_unique<plan::Ref>(ref);
+      phase->outputs.push_back(std::move(port));
+    };
+    add("ids", plan::ElementType::I32, 1, *phase->tokens);
+    add("embedding", plan::ElementType::F32, TinyModel::kHidden, phase->launches.front()->args.back());
+    add("head", plan::ElementType::F32, TinyModel::kHidden, phase->launches.back()->args.front());
+  }
+}
+
 std::filesystem::path writeTiny(const TemporaryFolder &folder, TinyModel &model) {
   model.writeArtifact(folder / "tiny.ninfer");
   writeBytes(folder / "tiny.plan", buildBytes(model.plan("tiny.ninfer")));

@@ -79,6 +79,9 @@ private:
 void writeBytes(const std::filesystem::path &path, std::span<const std::byte> bytes);
 std::vector<std::byte> buildBytes(const plan::PlanT &plan, const std::vector<PlanBlob> &blobs = {});
 
+/// Gives decode and prefill the outputs "ids" (the tokens), "embedding" and "head" (what the head reads: one row).
+void addOutputs(plan::PlanT &plan);
+
 /// Writes "tiny.ninfer" and "tiny.plan" into `folder`; returns the path of the plan.
 std::filesystem::path writeTiny(const TemporaryFolder &folder, TinyModel &model);
 

@@ -459,6 +459,18 @@ TEST(PlanMeaningLegal, SpeculationAndPortsAreLegal) {
   EXPECT_TRUE(file.ok()) << file.error().render();
 }
 
+TEST(PlanMeaningLegal, AnOutputMayBeOfTheLastRow) {
+  for (bool input : {false, true}) {
+    auto plan = smallPlan();
+    *addPort(plan)->ref = arena(1024, 16);
+    plan::PhaseT &phase = *target(plan).phases[2];
+    ASSERT_GT(phase.max_rows, 1u);
+    if (input)
+      phase.inputs = std::move(phase.outputs);
+    EXPECT_EQ(buildPlan(plan, smallBlobs()).ok(), !input);
+  }
+}
+
 TEST(PlanMeaningLegal, InPlaceArgumentsAreLegal) {
   auto plan = smallPlan();
   decodeLaunch(plan).args[0] = decodeLaunch(plan).args[2];

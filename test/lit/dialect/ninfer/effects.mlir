@@ -44,3 +44,15 @@ func.func @launches(%x: !x, %p: index) {
   %2 = ninfer.launch @twice(%x) {label = "l"} : (!x) -> !x
   return
 }
+
+// A tap is read by the caller: it stays, and so does what it taps.
+// CHECK-LABEL: func.func @taps
+// CHECK: %[[SUM:.*]] = ninfer.add
+// CHECK: ninfer.tap %[[SUM]] as "sum"
+// CHECK: ninfer.tap %[[SUM]] as "again"
+func.func @taps(%x: !x) {
+  %0 = ninfer.add %x, %x : !x
+  ninfer.tap %0 as "sum" : !x
+  ninfer.tap %0 as "again" : !x
+  return
+}

@@ -53,3 +53,11 @@ func.func @last_row_c1_rows(%x: tensor<?x128xf32>) {
   %0 = ninfer.last_row %x : tensor<?x128xf32> -> tensor<?x128xf32>
   return
 }
+
+// -----
+
+func.func @tap_c1(%x: tensor<?x128xf32>) {
+  // expected-error@+1 {{'ninfer.tap' op attribute 'name' failed to satisfy constraint: string attribute which is not empty}}
+  ninfer.tap %x as "" : tensor<?x128xf32>
+  return
+}

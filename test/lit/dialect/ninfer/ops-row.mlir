@@ -12,3 +12,10 @@ func.func @rows(%a: tensor<?x128xf32>, %b: tensor<?x128xf32>) -> tensor<1x128xf3
   %2 = ninfer.last_row %1 : tensor<?x128xf32> -> tensor<1x128xf32>
   return %2 : tensor<1x128xf32>
 }
+
+// CHECK-LABEL: func.func @tapped
+func.func @tapped(%a: tensor<?x128xf32>) {
+  // CHECK: ninfer.tap %{{.*}} as "text/layers/3" : tensor<?x128xf32>
+  ninfer.tap %a as "text/layers/3" : tensor<?x128xf32>
+  return
+}
