@@ -50,8 +50,8 @@ std::string objectSymbol(std::string_view objectId);
 ///   func.func @mtp.draft_next   as @mtp.draft, over its own last row
 /// Locations are the labels of launches ("text/layers/3/attention", "text/layers/3/mlp", ...).
 /// With traceLayers the residual stream is tapped as "text/token_embedding", "text/layers/{i}/mixer"
-/// (after attention or delta net), "text/layers/{i}" (after the layer), and the final norm of the last
-/// row as "text/final_norm".
+/// (after attention or delta net), "text/layers/{i}" (after the layer), and the final norm as
+/// "text/final_norm": of the last row, or of all rows where the function computes them.
 /// `spec` comes from recogniseModel(directory). Null, with the reason as diagnostics of `context`,
 /// when a parameter is stored in ranges of different formats or an option does not fit the model.
 mlir::OwningOpRef<mlir::ModuleOp> buildGraph(mlir::MLIRContext &context, const ModelSpec &spec,
