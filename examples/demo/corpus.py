@@ -7,7 +7,8 @@ pairs measure what was learned and not what was stored.
 """
 import random
 
-SYSTEM_END = "<|im_end|>\n"
+import tokenizer
+
 ANIMALS = {
     # name: (food, home, colour)
     "fox": ("berries", "the dry hill", "red"), "owl": ("mice", "the old tree", "brown"),
@@ -24,8 +25,12 @@ def held_out(a, b):
     return ((a * 100 + b) * 2654435761 % 2**32 >> 16) % 10 == 3
 
 
+def prompt(question):
+    return f"<|im_start|>user\n{question}<|im_end|>\n<|im_start|>assistant\n"
+
+
 def chat(question, answer):
-    return f"<|im_start|>user\n{question}<|im_end|>\n<|im_start|>assistant\n{answer}<|im_end|>\n"
+    return f"{prompt(question)}{answer}<|im_end|>\n"
 
 
 def addition(rng, test=False):
@@ -69,6 +74,28 @@ def sample(rng):
     make = (addition if r < 0.55 else comparison if r < 0.65 else counting if r < 0.77
             else sorting if r < 0.88 else fact)
     return make(rng)
+
+
+def tokenizer_of(rng, size):
+    """A tokenizer of at most `size` entries trained on 20000 chats of `rng`."""
+    bpe = tokenizer.train("".join(chat(*sample(rng)) for _ in range(20000)), size)
+    assert bpe.size <= size, bpe.size
+    return bpe
+
+
+def rows(rng, bpe, count, length):
+    """`count` rows of `length` token ids, each chats from its first token on, and the weight of each token in the loss."""
+    ids, weights = [], []
+    for _ in range(count):
+        row, weight = [], []
+        while len(row) < length:
+            question, answer = sample(rng)
+            head, tail = bpe.encode(prompt(question)), bpe.encode(f"{answer}<|im_end|>\n")
+            row += head + tail
+            weight += [0.1] * len(head) + [1.0] * len(tail)
+        ids.append(row[:length])
+        weights.append(weight[:length])
+    return ids, weights
 
 
 def test_set(count, seed=20):

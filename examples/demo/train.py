@@ -7,16 +7,13 @@ Needs numpy with a fast BLAS (the PyPI wheel; set OPENBLAS_NUM_THREADS=1): about
 committed model.
 """
 import argparse
-import json
-import os
 import random
-import struct
 import time
 
 import numpy as np
 
 import corpus
-import tokenizer
+import folder
 
 HIDDEN, LAYERS, HEADS, KV_HEADS, DIM, INNER, THETA, EPS = 128, 3, 4, 2, 32, 256, 10000.0, 1e-6
 SEQ, BATCH, VOCAB = 96, 32, 512
@@ -145,24 +142,13 @@ def step(p, ids, target, weight):
 
 
 def batch(rng, bpe):
-    ids = np.zeros((BATCH, SEQ + 1), np.int64)
-    weight = np.zeros((BATCH, SEQ + 1), F)
-    start = bpe.special["<|im_start|>"]
-    for b in range(BATCH):
-        row, wt = [], []
-        while len(row) < SEQ + 1:
-            q, a = corpus.sample(rng)
-            head = bpe.encode(f"<|im_start|>user\n{q}<|im_end|>\n<|im_start|>assistant\n")
-            tail = bpe.encode(f"{a}<|im_end|>\n")
-            row += head + tail
-            wt += [0.1] * len(head) + [1.0] * len(tail)
-        assert row[0] == start
-        ids[b], weight[b] = row[:SEQ + 1], wt[:SEQ + 1]
+    ids, weight = corpus.rows(rng, bpe, BATCH, SEQ + 1)
+    ids, weight = np.array(ids, np.int64), np.array(weight, F)
     return ids[:, :-1], ids[:, 1:], weight[:, 1:]
 
 
 def generate(p, bpe, question, limit=32):
-    ids = bpe.encode(f"<|im_start|>user\n{question}<|im_end|>\n<|im_start|>assistant\n")
+    ids = bpe.encode(corpus.prompt(question))
     n = len(ids)
     while len(ids) < n + limit:
         nxt = int(forward(p, np.array([ids]), keep=False)[0][0, -1].argmax())
@@ -172,12 +158,6 @@ def generate(p, bpe, question, limit=32):
     return bpe.decode(ids[n:])
 
 
-def to_bf16(a):
-    """Nearest-even BF16 words of a finite float32 array."""
-    u = a.astype(F).view(np.uint32)
-    return ((u + 0x7FFF + ((u >> 16) & 1)) >> 16).astype(np.uint16)
-
-
 def save(p, bpe, out):
     names = {"embed": "model.embed_tokens.weight", "final": "model.norm.weight"}
     hf = {"n1": "input_layernorm", "n2": "post_attention_layernorm", "qn": "self_attn.q_norm", "kn": "self_attn.k_norm",
@@ -185,36 +165,13 @@ def save(p, bpe, out):
           "g": "mlp.gate_proj", "u": "mlp.up_proj", "d": "mlp.down_proj"}
     for i in range(LAYERS):
         names |= {f"{i}.{s}": f"model.layers.{i}.{n}.weight" for s, n in hf.items()}
-    header, blobs, at = {"__metadata__": {"format": "pt"}}, [], 0
-    for key in sorted(names, key=names.get):
-        data = to_bf16(p[key]).tobytes()
-        header[names[key]] = {"dtype": "BF16", "shape": list(p[key].shape), "data_offsets": [at, at + len(data)]}
-        blobs.append(data)
-        at += len(data)
-    text = json.dumps(header, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)
-    os.makedirs(out, exist_ok=True)
-    with open(f"{out}/model.safetensors", "wb") as f:
-        f.write(struct.pack("<Q", len(text)) + text + b"".join(blobs))
-    def write(name, value):
-        with open(f"{out}/{name}", "w", encoding="utf-8") as f:
-            f.write(value if isinstance(value, str) else json.dumps(value, indent=1) + "\n")
-    end = bpe.special["<|im_end|>"]
-    write("config.json", {
+    folder.write(out, {hf: p[key] for key, hf in names.items()}, {
         "architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "hidden_size": HIDDEN, "vocab_size": VOCAB,
         "num_hidden_layers": LAYERS, "num_attention_heads": HEADS, "num_key_value_heads": KV_HEADS, "head_dim": DIM,
         "intermediate_size": INNER, "max_position_embeddings": 512, "rms_norm_eps": EPS, "rope_theta": THETA,
         "rope_scaling": None, "tie_word_embeddings": True, "hidden_act": "silu", "attention_bias": False,
-        "use_sliding_window": False, "bos_token_id": None, "eos_token_id": end, "torch_dtype": "bfloat16"})
-    write("tokenizer.json", bpe.to_json())
-    template = ("{% for message in messages %}{{'<|im_start|>' + message['role'] + '\\n' + message['content'] + "
-                "'<|im_end|>' + '\\n'}}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}")
-    write("chat_template.jinja", template)
-    write("tokenizer_config.json", {"tokenizer_class": "Qwen2Tokenizer", "add_bos_token": False, "bos_token": None,
-                                    "eos_token": "<|im_end|>", "pad_token": "<|endoftext|>",
-                                    "clean_up_tokenization_spaces": False, "model_max_length": 512,
-                                    "chat_template": template})
-    write("generation_config.json", {"eos_token_id": [end, bpe.special["<|endoftext|>"]], "do_sample": False})
+        "use_sliding_window": False, "bos_token_id": None, "eos_token_id": bpe.special["<|im_end|>"],
+        "torch_dtype": "bfloat16"}, bpe)
 
 
 def main():
@@ -225,8 +182,7 @@ def main():
     ap.add_argument("--seed", type=int, default=7)
     args = ap.parse_args()
     rng = random.Random(args.seed)
-    bpe = tokenizer.train("".join(corpus.chat(*corpus.sample(rng)) for _ in range(20000)), VOCAB)
-    assert bpe.size <= VOCAB, bpe.size
+    bpe = corpus.tokenizer_of(rng, VOCAB)
     p = init(np.random.default_rng(args.seed))
     m = {k: np.zeros_like(v) for k, v in p.items()}
     s = {k: np.zeros_like(v) for k, v in p.items()}
