@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+"""ninfer beside llama.cpp on this machine: the same random F16 models, quantized by each, runs alternating (A B A B).
+
+scripts/bench-vs-llama sets up what this needs and calls it. Prints one Markdown table per model: medians, spreads, and the median of
+the ratios of neighbouring runs. Absolute speeds are the machine's; ratios travel.
+"""
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+
+import models
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+# recipe: peer types (name, ftype of llama.h), nearest bits per weight first
+PEERS = {"q4": [("Q4_0", 2), ("Q4_K", 15)], "q5": [("Q5_0", 8), ("Q5_K", 17)], "q6": [("Q6_K", 18)], "w8": [("Q8_0", 7)]}
+PROMPTS, GENERATED = [2, 4, 8, 16, 128, 512], 64
+
+
+def run(*command, **options):
+    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, **options)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(map(str, command))}\nfailed with {done.returncode}: {done.stderr.strip()}")
+    return done.stdout
+
+
+class Bench:
+    def __init__(self, args):
+        self.args, self.bin = args, os.path.join(args.build, "bin")
+        os.makedirs(args.work, exist_ok=True)
+
+    def path(self, *parts):
+        return os.path.join(self.args.work, "-".join(parts))
+
+    def ours(self, name, recipe):
+        """Artifact and plan; policy AllowA8, as the peer's activations are 8-bit too."""
+        artifact, plan = self.path(name, recipe + ".ninfer"), self.path(name, recipe + ".plan.bin")
+        if not os.path.exists(artifact):
+            run(f"{self.bin}/ninfer-convert", self.path(name, "f16.gguf"), "-o", artifact, "--recipe", recipe, "--no-tokenizer",
+                "--activation-policy", self.args.policy, "--report", "none")
+        run(f"{self.bin}/ninfer-build", artifact, "-o", plan, "--max-context", "1024", "--prefill-chunk", "512", "--report", "none",
+            "--cache", self.path("kernels"))
+        return artifact, plan
+
+    def theirs(self, name, kind, ftype):
+        out = self.path(name, kind + ".gguf")
+        if not os.path.exists(out):
+            run(sys.executable, f"{HERE}/peer.py", "quantize", self.path(name, "f16.gguf"), out + ".part", ftype)
+            os.rename(out + ".part", out)
+        return out
+
+    def measure_ours(self, plan, threads):
+        rows = json.loads(run(f"{self.bin}/ninfer-exec", "bench", plan, "-t", threads, "-p", ",".join(map(str, PROMPTS)), "-n",
+                              GENERATED, "-r", 1, "-o", "json"))
+        out = {row["test"]: row["t/s"] for row in rows}
+        start = json.loads(run(f"{self.bin}/ninfer-exec", "bench", plan, "-t", threads, "--startup", "-r", 1, "-o", "json"))
+        seconds = {row["startup"]: row["ms"] / 1e3 for row in start}
+        out["first token s"] = seconds["all"]
+        out["load s"] = seconds["all"] - seconds["first token"]
+        return out
+
+    def measure_theirs(self, model, threads):
+        return json.loads(run(sys.executable, f"{HERE}/peer.py", "bench", model, threads, ",".join(map(str, PROMPTS)), GENERATED))
+
+    def compare(self, name, recipe, kind, ftype, threads):
+        artifact, plan = self.ours(name, recipe)
+        model = self.theirs(name, kind, ftype)
+        mine, peer = [], []
+        for _ in range(self.args.rounds):
+            mine.append(self.measure_ours(plan, threads))
+            peer.append(self.measure_theirs(model, threads))
+        sizes = os.path.getsize(artifact) / 1e6, os.path.getsize(model) / 1e6
+        return sizes, mine, peer
+
+
+def spread(values):
+    return f"{statistics.median(values):.1f} [{min(values):.1f} .. {max(values):.1f}]"
+
+
+def main():
+    ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ap.add_argument("--build", required=True, help="build folder of ninfer")
+    ap.add_argument("--work", required=True, help="folder for models and plans; kept")
+    ap.add_argument("--models", default=",".join(models.SHAPES))
+    ap.add_argument("--recipes", default=",".join(PEERS))
+    ap.add_argument("--threads", default="1,2")
+    ap.add_argument("--rounds", type=int, default=5)
+    ap.add_argument("--policy", default="AllowA8", choices=["A16Only", "AllowA8"])
+    ap.add_argument("--json", help="write every measurement here")
+    args = ap.parse_args()
+    bench, everything = Bench(args), []
+    with open("/proc/cpuinfo") as f:
+        cpu = next(line.split(":", 1)[1].strip() for line in f if line.startswith("model name"))
+    probe = os.path.join(bench.bin, "read_probe")
+    for name in args.models.split(","):
+        models.write(name, bench.path(name, "f16.gguf"))
+        print(f"\n## {name}\n\n{cpu}, {os.cpu_count()} CPUs, load {os.getloadavg()[0]:.1f}; medians of {args.rounds} [range]; ratio: median of the "
+              "rounds' ratios\n", flush=True)
+        print("| ninfer | MB | llama.cpp | MB | threads | test | ninfer t/s | llama.cpp t/s | ratio | GB/s of the probe's |")
+        print("|---|---|---|---|---|---|---|---|---|---|")
+        for recipe in args.recipes.split(","):
+            for kind, ftype in PEERS[recipe]:
+                for threads in args.threads.split(","):
+                    bandwidth = json.loads(run(probe))[threads] if os.path.exists(probe) and threads in "12" else None
+                    sizes, mine, peer = bench.compare(name, recipe, kind, ftype, threads)
+                    everything.append(dict(model=name, recipe=recipe, peer=kind, threads=int(threads), megabytes=sizes, probe=bandwidth,
+                                           ninfer=mine, llama=peer))
+                    for what in ("load s", "first token s"):
+                        a, b = [m[what] * 1e3 for m in mine], [p[what] * 1e3 for p in peer]
+                        print(f"| {recipe} | {sizes[0]:.0f} | {kind} | {sizes[1]:.0f} | {threads} | {what[:-2]}, ms | {spread(a)} | {spread(b)} | "
+                              f"{statistics.median(x / y for x, y in zip(a, b)):.3f} | |", flush=True)
+                    for test in [f"tg{GENERATED}"] + [f"pp{n}" for n in PROMPTS]:
+                        a, b = [m[test] for m in mine], [p[test] for p in peer]
+                        share = ""
+                        if test.startswith("tg") and bandwidth:
+                            share = f"{statistics.median(a) * sizes[0] / 1e3:.1f} of {bandwidth:.1f}"
+                        print(f"| {recipe} | {sizes[0]:.0f} | {kind} | {sizes[1]:.0f} | {threads} | {test} | {spread(a)} | {spread(b)} | "
+                              f"{statistics.median(x / y for x, y in zip(a, b)):.2f} | {share} |", flush=True)
+        if args.json:
+            with open(args.json, "w") as f:
+                json.dump(everything, f, indent=1)
+
+
+if __name__ == "__main__":
+    main()

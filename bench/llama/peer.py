@@ -1,0 +1,79 @@
+#!/usr/bin/env python3
+"""One process of the peer: quantizes a GGUF, or measures one model and prints JSON. Uses the C API of llama-cpp-python.
+
+usage: peer.py quantize SOURCE OUT FTYPE
+       peer.py bench MODEL THREADS PROMPTS GENERATED     (PROMPTS: comma-separated row counts of one batch)
+"""
+import ctypes
+import json
+import resource
+import sys
+import time
+
+START = time.perf_counter()
+import llama_cpp as L  # noqa: E402  (loading the library is part of the start-up)
+
+
+@L.llama_log_callback
+def quiet(level, text, user):
+    pass
+
+
+def quantize(source, out, ftype):
+    p = L.llama_model_quantize_default_params()
+    p.ftype, p.pure, p.nthread, p.allow_requantize = int(ftype), True, 2, True
+    if L.llama_model_quantize(source.encode(), out.encode(), ctypes.byref(p)) != 0:
+        sys.exit(f"quantize: {source} to type {ftype} failed")
+
+
+def bench(path, threads, prompts, generated):
+    begin = time.perf_counter()
+    model = L.llama_model_load_from_file(path.encode(), L.llama_model_default_params())
+    loaded = time.perf_counter()
+    p = L.llama_context_default_params()
+    p.n_ctx, p.n_batch, p.n_ubatch, p.n_threads, p.n_threads_batch = 1024, 512, 512, threads, threads
+    context = L.llama_init_from_model(model, p)
+    memory = L.llama_get_memory(context)
+    vocab = L.llama_vocab_n_tokens(L.llama_model_get_vocab(model))
+
+    def decode(tokens):
+        array = (L.llama_token * len(tokens))(*tokens)
+        if L.llama_decode(context, L.llama_batch_get_one(array, len(tokens))) != 0:
+            sys.exit("llama_decode failed")
+        L.llama_synchronize(context)
+
+    def clear():
+        L.llama_memory_clear(memory, True)
+
+    tokens = [(i * 3701 + 11) % vocab for i in range(max(prompts + [generated]))]
+    decode(tokens[:1])
+    out = {"load s": loaded - begin, "first token s": time.perf_counter() - begin}
+    for rows in prompts:
+        clear()
+        decode(tokens[:rows])  # warm
+        clear()
+        start = time.perf_counter()
+        decode(tokens[:rows])
+        out[f"pp{rows}"] = rows / (time.perf_counter() - start)
+    clear()
+    decode(tokens[:1])
+    clear()
+    start = time.perf_counter()
+    for i in range(generated):
+        decode(tokens[i:i + 1])
+    out[f"tg{generated}"] = generated / (time.perf_counter() - start)
+    out["rss MiB"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(json.dumps(out))
+
+
+def main():
+    L.llama_backend_init()
+    L.llama_log_set(quiet, ctypes.c_void_p(0))
+    if sys.argv[1] == "quantize":
+        quantize(*sys.argv[2:5])
+    else:
+        bench(sys.argv[2], int(sys.argv[3]), [int(n) for n in sys.argv[4].split(",")], int(sys.argv[5]))
+
+
+if __name__ == "__main__":
+    main()
