@@ -382,6 +382,11 @@ private:
       return fail(kPhase, parent + ".phases",
                   "has a Commit phase of " + std::to_string(commit) + " rows, expected " +
                       std::to_string(rows(PhaseKind::Verify)) + " (those of Verify)");
+    for (const plan::Phase *phase : *target.phases())
+      if ((phase->kind() == PhaseKind::Draft || phase->kind() == PhaseKind::Commit) && phase->min_rows() != 1)
+        return fail(kPhase, parent + ".phases",
+                    std::string("has a ") + plan::EnumNamePhaseKind(phase->kind()) + " phase of at least " +
+                        std::to_string(phase->min_rows()) + " rows, expected 1");
     return {};
   }
 

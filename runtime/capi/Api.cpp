@@ -98,6 +98,7 @@ ContextOptions contextOptions(const ninfer_context_options &options) {
   result.memoryLimit = options.memory_limit;
   result.profile = options.profile != 0;
   result.spinNs = uint64_t(options.spin_us) * 1000;
+  result.draft = options.draft != 0;
   return result;
 }
 
@@ -201,6 +202,8 @@ ninfer_status ninfer_engine_get_info(const ninfer_engine *engine, ninfer_engine_
     result.plan_ns = e.times().plan;
     result.weights_ns = e.times().weights;
     result.code_ns = e.times().code;
+    if (e.phase(plan::PhaseKind::Draft)) // the plan verifier asks for a Verify phase beside it
+      result.draft_tokens = e.phase(plan::PhaseKind::Verify)->max_rows() - 1;
     return writeResult(result, info) ? NINFER_OK : usage(kBadStruct, error);
   });
 }
@@ -279,7 +282,7 @@ ninfer_status ninfer_context_get_logits(const ninfer_context *context, const flo
   return guard(error, [&] {
     const auto values = context->context->logits();
     if (values.empty())
-      return fail(makeError(ErrorKind::Usage, "NB0654", "there are no logits: no token was submitted"), error);
+      return fail(makeError(ErrorKind::Usage, "NB0654", "there are no logits: no token was submitted, or another call came after the last submit"), error);
     *logits = values.data();
     *count = values.size();
     return NINFER_OK;
@@ -318,6 +321,46 @@ ninfer_status ninfer_context_truncate(ninfer_context *context, uint32_t position
   });
 }
 
+ninfer_status ninfer_context_draft(ninfer_context *context, int32_t next, int32_t *drafts, size_t *count,
+                                   ninfer_error **error) {
+  return guard(error, [&] {
+    auto written = context->context->draft(next, {drafts, *count});
+    if (!written.ok())
+      return fail(written.takeStatus().takeError(), error);
+    *count = *written;
+    return NINFER_OK;
+  });
+}
+
+ninfer_status ninfer_context_verify(ninfer_context *context, const int32_t *tokens, size_t count, ninfer_error **error) {
+  return guard(error, [&] {
+    Status status = context->context->verify({tokens, count});
+    return status.ok() ? NINFER_OK : fail(status.takeError(), error);
+  });
+}
+
+ninfer_status ninfer_context_get_row_logits(const ninfer_context *context, size_t row, const float **logits,
+                                            size_t *count, ninfer_error **error) {
+  return guard(error, [&] {
+    const auto values = context->context->rowLogits(row);
+    if (values.empty())
+      return fail(makeError(ErrorKind::Usage, "NB0654",
+                            "there are no logits of row " + std::to_string(row) + ": the last verify had fewer rows, "
+                            "or another call came after it"),
+                  error);
+    *logits = values.data();
+    *count = values.size();
+    return NINFER_OK;
+  });
+}
+
+ninfer_status ninfer_context_accept(ninfer_context *context, size_t count, ninfer_error **error) {
+  return guard(error, [&] {
+    Status status = context->context->accept(count);
+    return status.ok() ? NINFER_OK : fail(status.takeError(), error);
+  });
+}
+
 void ninfer_context_cancel(ninfer_context *context) { context->context->cancel(); }
 
 // --- stats -------------------------------------------------------------------------------------------------
@@ -333,6 +376,14 @@ ninfer_status ninfer_context_get_stats(const ninfer_context *context, ninfer_sta
     result.decode_tokens = from.decodeTokens;
     result.decode_ns = from.decodeNs;
     result.launches = from.launches;
+    result.draft_calls = from.draftCalls;
+    result.draft_rows = from.draftRows;
+    result.draft_ns = from.draftNs;
+    result.drafted_tokens = from.draftedTokens;
+    result.verify_calls = from.verifyCalls;
+    result.verify_rows = from.verifyRows;
+    result.verify_ns = from.verifyNs;
+    result.accepted_tokens = from.acceptedTokens;
     return writeResult(result, stats) ? NINFER_OK : usage(kBadStruct, error);
   });
 }

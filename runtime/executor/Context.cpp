@@ -13,6 +13,12 @@ namespace {
 /// Long enough to bridge sampling between two tokens, short enough not to burn a CPU that idles.
 constexpr uint64_t kDefaultSpinNs = 200'000;
 
+/// Whether going back to an earlier position needs nothing done to a state of that kind: its rows are those of
+/// positions, or each call overwrites what it may read.
+bool followsPosition(const std::string &kind) {
+  return kind == "kv_cache" || kind == "rope_table" || kind == "row_buffer";
+}
+
 } // namespace
 
 // --- memory ------------------------------------------------------------------------------------------------
@@ -46,6 +52,8 @@ Region::~Region() {
     munmap(data_, size_);
 }
 
+const std::atomic<bool> Context::never_{false};
+
 // --- creation ----------------------------------------------------------------------------------------------
 
 Result<std::unique_ptr<Context>> Context::create(std::shared_ptr<const Engine> engine, const ContextOptions &options) {
@@ -67,10 +75,15 @@ Result<std::unique_ptr<Context>> Context::create(std::shared_ptr<const Engine> e
   NINFER_ASSIGN_OR_RETURN(context->scratch_, Region::allocate(ledger.scratchBytes, "scratch"));
   context->program_ = std::make_unique<Program>(
       e, ContextMemory{context->arena_.data(), context->states_.data(), ledger.stateOffsets});
-  for (const plan::State *state : *e.target().states()) {
-    const std::string kind = state->kind() ? state->kind()->str() : "";
-    context->truncatable_ &= kind == "kv_cache" || kind == "rope_table";
-  }
+  for (const plan::State *state : *e.target().states())
+    context->truncatable_ &= followsPosition(state->kind() ? state->kind()->str() : "");
+  Program &program = *context->program_;
+  context->phases_ = {program.phase(plan::PhaseKind::Setup),  program.phase(plan::PhaseKind::Decode),
+                      program.phase(plan::PhaseKind::Prefill), program.phase(plan::PhaseKind::Verify),
+                      program.phase(plan::PhaseKind::Draft),  program.phase(plan::PhaseKind::DraftNext),
+                      program.phase(plan::PhaseKind::Commit)};
+  if (options.draft)
+    NINFER_RETURN_IF_ERROR(context->enableDrafts());
   context->profile_ = options.profile;
 
   TeamOptions team;
@@ -81,27 +94,38 @@ Result<std::unique_ptr<Context>> Context::create(std::shared_ptr<const Engine> e
     team.cpus = cpus;
   team.spinNs = crowded ? 0 : options.spinNs ? options.spinNs : kDefaultSpinNs;
   NINFER_ASSIGN_OR_RETURN(context->team_, Team::start(team));
-  if (!context->setup())
-    return makeError(ErrorKind::Interrupted, "NB0653", "cancelled");
+  context->setup();
   context->stats_.setupNs = nowNs() - start;
   return context;
 }
 
-bool Context::setup() {
-  ProgramPhase *phase = program_->phase(plan::PhaseKind::Setup);
-  return !phase || runPhase(*phase, 1, 0);
+void Context::setup() {
+  if (phases_.setup)
+    runPhase(*phases_.setup, 1, 0, never_);
 }
 
 // --- running -----------------------------------------------------------------------------------------------
 
-bool Context::runPhase(ProgramPhase &phase, int64_t rows, int64_t position) {
+bool Context::runPhase(ProgramPhase &phase, int64_t rows, int64_t position, const std::atomic<bool> &stop) {
   phase_ = &phase;
+  stop_ = &stop;
   scalars_[NINFER_SCALAR_ROWS] = rows;
   scalars_[NINFER_SCALAR_POSITION] = position;
   finished_ = true;
   if (!phase.launches.empty())
     team_->run(runThread, this);
   return finished_;
+}
+
+bool Context::runTokens(ProgramPhase &phase, std::span<const int32_t> tokens, int64_t position, uint64_t &ns) {
+  finished_ = true;
+  if (cancelled_.load(std::memory_order_relaxed))
+    return false;
+  std::copy(tokens.begin(), tokens.end(), phase.tokens);
+  const uint64_t start = nowNs();
+  const bool finished = runPhase(phase, int64_t(tokens.size()), position, cancelled_);
+  ns += nowNs() - start;
+  return finished;
 }
 
 void Context::runThread(void *self, unsigned thread) {
@@ -120,7 +144,7 @@ void Context::runThread(void *self, unsigned thread) {
     const int64_t begin = tiles * thread / threads, end = tiles * (thread + 1) / threads;
     if (begin < end)
       launch.run(scalars, begin, end, scratch);
-    const bool stop = team.barrier(context.cancelled_);
+    const bool stop = team.barrier(*context.stop_);
     if (thread == 0) {
       ++context.stats_.launches;
       ++launch.calls;
@@ -138,56 +162,77 @@ void Context::runThread(void *self, unsigned thread) {
   }
 }
 
-Status Context::submit(std::span<const int32_t> tokens) {
-  const plan::ModelInfo &model = *engine_->plan().model();
+Status Context::checkReady() const {
+  if (broken_) {
+    Status status = makeError(ErrorKind::Usage, "NB0666",
+                              "a call was cancelled in the middle and this model has states that cannot go back to "
+                              "position " +
+                                  std::to_string(position_) + "; only a truncation to 0 is possible");
+    status.help("truncate the context to 0 and submit the sequence again");
+    return status;
+  }
+  if (unaccepted_)
+    return makeError(ErrorKind::Usage, "NB0659",
+                     std::to_string(unaccepted_) + " verified rows wait for accept, which must come first");
+  return {};
+}
+
+Status Context::checkTokens(std::span<const int32_t> tokens) const {
+  const uint32_t vocabulary = engine_->plan().model()->vocab_size();
   if (tokens.empty())
     return makeError(ErrorKind::Usage, "NB0650", "no tokens to evaluate, expected at least one");
   for (size_t i = 0; i < tokens.size(); ++i)
-    if (tokens[i] < 0 || uint32_t(tokens[i]) >= model.vocab_size())
+    if (tokens[i] < 0 || uint32_t(tokens[i]) >= vocabulary)
       return makeError(ErrorKind::Usage, "NB0651",
                        "token " + std::to_string(i) + " is " + std::to_string(tokens[i]) + ", the vocabulary has " +
-                           std::to_string(model.vocab_size()) + " entries");
-  if (tokens.size() > model.max_context() - position_) {
-    Status status = makeError(ErrorKind::Usage, "NB0652",
-                              "context overflow: " + std::to_string(position_) + " tokens are in the context, " +
-                                  std::to_string(tokens.size()) + " more do not fit the plan's " +
-                                  std::to_string(model.max_context()) + " positions");
-    status.help("shorten the prompt, or build the plan with a larger --max-context");
-    return status;
-  }
+                           std::to_string(vocabulary) + " entries");
+  return {};
+}
 
-  ProgramPhase &decode = *program_->phase(plan::PhaseKind::Decode);
-  ProgramPhase &prefill = *program_->phase(plan::PhaseKind::Prefill);
+Status Context::checkRoom(size_t tokens) const {
+  const uint32_t capacity = engine_->plan().model()->max_context();
+  if (tokens <= capacity - position_)
+    return {};
+  Status status = makeError(ErrorKind::Usage, "NB0652",
+                            "context overflow: " + std::to_string(position_) + " tokens are in the context, " +
+                                std::to_string(tokens) + " more do not fit the plan's " + std::to_string(capacity) +
+                                " positions");
+  status.help("shorten the prompt, or build the plan with a larger --max-context");
+  return status;
+}
+
+Status Context::cancelled() {
+  cancelled_.store(false, std::memory_order_relaxed);
   forgetResults();
-  for (size_t done = 0; done < tokens.size();) {
-    const int64_t left = int64_t(tokens.size() - done);
-    ProgramPhase &phase = left == 1 || left < prefill.minRows ? decode : prefill;
-    const int64_t rows = std::min(left, phase.maxRows);
-    std::copy_n(tokens.data() + done, rows, phase.tokens);
-    const uint64_t start = nowNs();
-    const bool finished = !cancelled_.load(std::memory_order_relaxed) && runPhase(phase, rows, position_);
-    const uint64_t ns = nowNs() - start;
-    if (finished) {
-      position_ += uint32_t(rows);
-      done += size_t(rows);
-      logits_ = phase.logits;
-      lastPhase_ = &phase;
-      lastRows_ = uint32_t(rows);
-      if (&phase == &decode) {
-        ++stats_.decodeTokens;
-        stats_.decodeNs += ns;
-      } else {
-        stats_.prefillTokens += uint64_t(rows);
-        ++stats_.prefillCalls;
-        stats_.prefillNs += ns;
-      }
+  return makeError(ErrorKind::Interrupted, "NB0653", "cancelled after " + std::to_string(position_) + " tokens");
+}
+
+Status Context::submit(std::span<const int32_t> tokens) {
+  NINFER_RETURN_IF_ERROR(checkTokens(tokens));
+  NINFER_RETURN_IF_ERROR(checkRoom(tokens.size()));
+  NINFER_RETURN_IF_ERROR(checkReady());
+  forgetResults();
+  while (!tokens.empty()) {
+    const bool prefill = tokens.size() > 1 && int64_t(tokens.size()) >= phases_.prefill->minRows;
+    ProgramPhase &phase = prefill ? *phases_.prefill : *phases_.decode;
+    const auto rows = tokens.first(std::min(tokens.size(), size_t(phase.maxRows)));
+    // The call overwrites the hidden rows that the draft layer still has to read.
+    if (!draftPending(rows.front()))
+      return cancelled();
+    if (!runTokens(phase, rows, position_, prefill ? stats_.prefillNs : stats_.decodeNs)) {
+      broken_ |= !finished_ && !truncatable_;
+      return textCallCut();
     }
-    if (cancelled_.load(std::memory_order_relaxed) && (!finished || done < tokens.size())) {
-      cancelled_.store(false, std::memory_order_relaxed);
-      forgetResults();
-      return makeError(ErrorKind::Interrupted, "NB0653",
-                       "cancelled after " + std::to_string(position_) + " tokens");
-    }
+    keepRows(rows);
+    position_ += uint32_t(rows.size());
+    tokens = tokens.subspan(rows.size());
+    logits_ = phase.logits;
+    lastPhase_ = &phase;
+    lastRows_ = uint32_t(rows.size());
+    (prefill ? stats_.prefillTokens : stats_.decodeTokens) += rows.size();
+    stats_.prefillCalls += prefill;
+    if (!tokens.empty() && cancelled_.load(std::memory_order_relaxed))
+      return cancelled();
   }
   return {};
 }
@@ -212,16 +257,22 @@ Status Context::truncate(uint32_t position) {
     return makeError(ErrorKind::Usage, "NB0655",
                      "cannot cut the sequence at " + std::to_string(position) + ", it has " + std::to_string(position_) +
                          " tokens");
-  if (position == position_)
+  if (unaccepted_)
+    NINFER_RETURN_IF_ERROR(accept(0));
+  if (position == position_ && !broken_)
     return {};
   if (!truncatable_) {
     if (position != 0)
       return makeError(ErrorKind::Unsupported, "NB0656",
                        "this model has states that cannot be cut in the middle of a sequence");
     std::memset(states_.data(), 0, states_.size());
-    if (!setup())
-      return makeError(ErrorKind::Interrupted, "NB0653", "cancelled");
+    setup();
+    broken_ = false;
   }
+  // Pending rows before the cut still have their hidden rows; only the token after the last of them changes.
+  const uint32_t first = position_ - uint32_t(pending_.size());
+  pending_.resize(position > first ? position - first : 0);
+  draftedFor_ = -1;
   position_ = position;
   forgetResults();
   return {};

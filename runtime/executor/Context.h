@@ -10,6 +10,7 @@
 #include <atomic>
 #include <memory>
 #include <span>
+#include <vector>
 
 namespace ninfer {
 
@@ -35,6 +36,10 @@ struct ContextStats {
   uint64_t prefillTokens = 0, prefillCalls = 0, prefillNs = 0;
   uint64_t decodeTokens = 0, decodeNs = 0;
   uint64_t launches = 0;
+  uint64_t draftCalls = 0, draftRows = 0, draftNs = 0; ///< calls of the draft layer, for pending rows and for proposals
+  uint64_t draftedTokens = 0;                          ///< proposals handed out
+  uint64_t verifyCalls = 0, verifyRows = 0, verifyNs = 0; ///< the time of accept() included
+  uint64_t acceptedTokens = 0;                         ///< verified rows that became part of the sequence
 };
 
 class Context {
@@ -42,20 +47,45 @@ public:
   /// Checks the ledger, allocates, starts the team, runs the setup phase.
   static Result<std::unique_ptr<Context>> create(std::shared_ptr<const Engine> engine, const ContextOptions &options);
 
-  /// Errors, all before any work: NB0650 no tokens, NB0651 id outside the vocabulary, NB0652 context overflow
-  /// (Usage). NB0653 cancelled (Interrupted): the sequence ends at the last call that ran to its end.
+  /// Errors, all before any work: NB0650 no tokens, NB0651 id outside the vocabulary, NB0652 context overflow, NB0659
+  /// verified rows that were not accepted, NB0666 states left half-way by a cancelled call (Usage). NB0653 cancelled
+  /// (Interrupted): the sequence ends at the last call that ran to its end; where a state is not indexed by position
+  /// and the cancelled call had begun, everything but truncate(0) is NB0666 from then on.
   Status submit(std::span<const int32_t> tokens);
-  /// Logits after the last token, or an empty span when there are none.
+  /// Logits after the last token, or an empty span when there are none: nothing evaluated yet, or something else
+  /// than a submit came after it.
   std::span<const float> logits() const;
-  /// What the last call of a phase wrote beside the logits; none before a call, after truncate and after a
-  /// cancelled submit. The memory is that of the next call.
+  /// What the last call of a phase wrote beside the logits; none before a call, after
+  /// anything but a submit and after a cancelled submit. The memory is that of the next call.
   std::span<const ProgramOutput> outputs() const;
   /// Rows of that output, and the sequence position of its first row.
   uint32_t rows(const ProgramOutput &output) const { return output.lastRowOnly ? 1 : lastRows_; }
   uint32_t firstPosition(const ProgramOutput &output) const { return position_ - rows(output); }
   uint32_t position() const { return position_; }
-  /// NB0655 beyond the position (Usage), NB0656 a state that cannot be cut there (Unsupported).
+  /// Keeps the first `position` tokens; verified rows that were not accepted are dropped. NB0655 beyond the position
+  /// (Usage), NB0656 a state that cannot be cut there (Unsupported).
   Status truncate(uint32_t position);
+
+  // Speculative decoding: draft, verify, accept, in this order; a submit may take the place of the last two.
+
+  /// Greedy proposals of the draft layer for the tokens after `token`, the next one of the sequence, which is not
+  /// submitted yet. Returns how many it wrote: `drafts.size()`, fewer when the context would overflow, none when no
+  /// row of the sequence is left to draft from (nothing evaluated since the start, a truncate or accept(0)).
+  /// Errors: NB0658 the context was made without drafts (Unsupported); NB0651, NB0659, NB0666 as submit; NB0667 more
+  /// than maxDrafts() (Usage); NB0653; NB0669 a draft logit is no number (Failed).
+  Result<size_t> draft(int32_t token, std::span<int32_t> drafts);
+  /// Evaluates tokens without making them part of the sequence; rowLogits() has the row of each. Errors: NB0658 the
+  /// plan has no verify phase; NB0650, NB0651, NB0652, NB0653, NB0659, NB0666 as submit; NB0667 a number of rows
+  /// outside the phase's.
+  Status verify(std::span<const int32_t> tokens);
+  /// Logits after row `row` of the last verify, or an empty span. Valid until the next call that evaluates or accepts.
+  std::span<const float> rowLogits(size_t row) const;
+  /// Makes the first `count` verified rows part of the sequence and drops the others. Not cancellable: it leaves no
+  /// half. Errors: NB0659 nothing was verified, NB0667 more rows than were verified (Usage).
+  Status accept(size_t count);
+  /// Most tokens that one draft() proposes; 0 without drafts.
+  size_t maxDrafts() const { return speculates_ ? size_t(phases_.verify->maxRows) - 1 : 0; }
+
   void cancel() { cancelled_.store(true, std::memory_order_relaxed); }
 
   const Engine &engine() const { return *engine_; }
@@ -66,11 +96,33 @@ public:
 private:
   Context() = default;
 
-  /// Runs all launches of `phase`; false when cancelled in between.
-  bool runPhase(ProgramPhase &phase, int64_t rows, int64_t position);
+  /// Runs all launches of `phase`; false when `stop` was seen set in between.
+  bool runPhase(ProgramPhase &phase, int64_t rows, int64_t position, const std::atomic<bool> &stop);
+  /// One call over `tokens` at `position`, timed into `ns`; false when cancelled, before it or (finished_ is false) in
+  /// the middle.
+  bool runTokens(ProgramPhase &phase, std::span<const int32_t> tokens, int64_t position, uint64_t &ns);
   static void runThread(void *context, unsigned thread);
-  bool setup();
+  /// The `stop` of what must not be left half done.
+  static const std::atomic<bool> never_;
+  void setup();
   void forgetResults();
+
+  /// Turns speculation on: NB0658 when the plan has no draft layer, NB0668 for token ids outside the vocabulary.
+  Status enableDrafts();
+  /// NB0659 or NB0666 when the sequence cannot go on from here.
+  Status checkReady() const;
+  Status checkTokens(std::span<const int32_t> tokens) const;
+  Status checkRoom(size_t tokens) const;
+  /// NB0653; takes the flag back.
+  Status cancelled();
+  /// cancelled() for a text call; its hidden rows are gone if it had begun.
+  Status textCallCut();
+  /// The hidden rows in the plan's states are from now on those of `tokens`.
+  void keepRows(std::span<const int32_t> tokens);
+  /// Draft rows of the pending positions, now that the token after them is known. False when cancelled.
+  bool draftPending(int32_t next);
+  /// The proposal of the draft phase that just ran.
+  Result<int32_t> proposal(const ProgramPhase &phase) const;
 
   std::shared_ptr<const Engine> engine_;
   Ledger ledger_;
@@ -78,7 +130,8 @@ private:
   std::unique_ptr<Program> program_;
   std::unique_ptr<Team> team_;
   bool profile_ = false;
-  bool truncatable_ = true; ///< every state is indexed by position
+  bool truncatable_ = true; ///< every state is indexed by position, or worth nothing after the next call
+  bool broken_ = false;     ///< a cancelled call left states that belong to no position
   uint32_t position_ = 0;
   const float *logits_ = nullptr;
   const ProgramPhase *lastPhase_ = nullptr; ///< of the last call; null when its results are gone
@@ -86,10 +139,24 @@ private:
   ContextStats stats_;
   std::atomic<bool> cancelled_{false};
 
+  struct {
+    ProgramPhase *setup = nullptr, *decode = nullptr, *prefill = nullptr;
+    ProgramPhase *verify = nullptr, *draft = nullptr, *draftNext = nullptr, *commit = nullptr;
+  } phases_;
+  bool speculates_ = false;
+  /// Tokens of the last text call, whose hidden rows the plan keeps. The draft layer's row of a position needs the
+  /// token after it, so these rows are drafted when that token is known and before the next text call. After verify():
+  /// its tokens.
+  std::vector<int32_t> pending_;
+  int32_t draftedFor_ = -1; ///< the token that pending_ was last drafted with, -1: not yet
+  size_t unaccepted_ = 0;   ///< rows of the last verify
+  std::vector<int32_t> drafts_;
+
   // The call in progress; written by thread 0 before the team starts on it.
   ProgramPhase *phase_ = nullptr;
+  const std::atomic<bool> *stop_ = nullptr;
   int64_t scalars_[NINFER_SCALAR_COUNT] = {};
-  bool finished_ = false;
+  bool finished_ = true; ///< false: its launches were cut short
 };
 
 } // namespace ninfer

@@ -39,7 +39,10 @@ Ledger makeLedger(const Engine &engine, const ContextOptions &options, size_t us
   // Whole pages, so that no two threads share a cache line.
   ledger.scratchPerThread = alignUp(engine.scratchBytes(), kPage);
   ledger.scratchBytes = ledger.scratchPerThread * ledger.threads;
-  ledger.hostBytes = alignUp(Program::bytes(target), kPage) + Team::kStackBytes * (ledger.threads - 1);
+  // Tokens of the rows that wait for the draft layer, and of its proposals.
+  const plan::Phase *draft = options.draft ? engine.phase(plan::PhaseKind::Draft) : nullptr;
+  const uint64_t draftBytes = draft ? uint64_t(draft->max_rows()) * 2 * sizeof(int32_t) : 0;
+  ledger.hostBytes = alignUp(Program::bytes(target) + draftBytes, kPage) + Team::kStackBytes * (ledger.threads - 1);
   return ledger;
 }
 

@@ -14,6 +14,7 @@ struct ContextOptions {
   uint64_t memoryLimit = 0;  ///< 0: availableMemory()
   bool profile = false;
   uint64_t spinNs = 0;       ///< 0: default
+  bool draft = false;        ///< speculative decoding with the plan's draft layer
 };
 
 struct Ledger {

@@ -56,8 +56,13 @@ Program::Program(const Engine &engine, const ContextMemory &memory) {
     phase.maxRows = source->max_rows();
     if (source->tokens())
       phase.tokens = reinterpret_cast<int32_t *>(resolve(engine, memory, *source->tokens()));
-    if (source->logits())
+    if (source->logits()) {
       phase.logits = reinterpret_cast<const float *>(resolve(engine, memory, *source->logits()));
+      phase.logitCount = source->token_ids() ? int64_t(source->token_ids()->bytes() / 4)
+                                             : int64_t(engine.plan().model()->vocab_size());
+    }
+    if (source->token_ids())
+      phase.tokenIds = resolve(engine, memory, *source->token_ids());
     const size_t first = launches_.size();
     for (const plan::Launch *from : *source->launches()) {
       const EngineKernel &kernel = engine.kernels()[from->kernel()];

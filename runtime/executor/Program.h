@@ -49,6 +49,8 @@ struct ProgramPhase {
   int64_t minRows = 1, maxRows = 1;
   int32_t *tokens = nullptr;
   const float *logits = nullptr;
+  int64_t logitCount = 0;             ///< per row
+  const std::byte *tokenIds = nullptr; ///< int32 little-endian per logit, not aligned; null: the index
   std::span<ProgramLaunch> launches;
   std::span<const ProgramOutput> outputs;
 };

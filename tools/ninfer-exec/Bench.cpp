@@ -1,5 +1,6 @@
 // ninfer-exec bench PLAN: prompt processing (pp) and token generation (tg) speed, one row per test, as llama-bench
-// lays them out; --startup measures opening instead. Tokens are pseudo-random: speed does not depend on them.
+// lays them out; --startup measures opening instead. Tokens are pseudo-random: speed does not depend on them. It does
+// with speculative decoding (tg N mtp K), whose rows measure a greedy answer after those tokens.
 #include "tools/ninfer-exec/Options.h"
 
 #include "runtime/loader/Machine.h"
@@ -44,27 +45,51 @@ struct Test {
   bool generate = false;
   uint32_t tokens = 0;
   uint32_t depth = 0;
+  uint32_t drafts = 0; ///< per round; 0: plain decoding
+
+  /// A greedy answer needs a token to begin after.
+  uint32_t before() const { return drafts ? std::max(depth, 1u) : depth; }
 };
 
 struct Samples {
   std::vector<double> rates;     ///< tokens/s, one per repetition
-  std::vector<double> latencies; ///< ms per token, generation only
+  std::vector<double> latencies; ///< ms per token, plain generation only
+  DraftStats drafts;
 };
 
+/// `count` greedy tokens, each evaluated, as a plain test evaluates each of its own.
+Status answer(Context &context, uint32_t count, uint32_t drafts, DraftStats &stats) {
+  NINFER_ASSIGN_OR_RETURN(Sampler greedy, Sampler::create({}));
+  TokenStream stream(context, std::move(greedy), drafts);
+  for (uint32_t left = count; left > 0; --left) {
+    NINFER_RETURN_IF_ERROR(stream.next().takeStatus());
+    NINFER_RETURN_IF_ERROR(stream.advance(left - 1));
+  }
+  NINFER_RETURN_IF_ERROR(stream.finish());
+  stats.add(stream.stats());
+  return {};
+}
+
 Result<Samples> measure(Context &context, const Test &test, const BenchOptions &options, uint32_t vocabulary) {
-  const std::vector<int32_t> tokens = randomTokens(test.depth + test.tokens, vocabulary);
-  const std::span<const int32_t> before(tokens.data(), test.depth), timed(tokens.data() + test.depth, test.tokens);
+  const std::vector<int32_t> tokens = randomTokens(test.before() + test.tokens, vocabulary);
+  const auto before = std::span(tokens).first(test.before()), timed = std::span(tokens).subspan(test.before());
   Samples samples;
   const unsigned skipped = options.noWarmup ? 0 : 1;
   for (unsigned round = 0; round < options.repetitions + skipped; ++round) {
-    if (round == 0 || test.depth == 0)
+    // An answer begins with the logits of the last token before it.
+    if (round == 0 || before.empty() || test.drafts)
       NINFER_RETURN_IF_ERROR(context.truncate(0));
-    if (context.position() > test.depth)
-      NINFER_RETURN_IF_ERROR(context.truncate(test.depth));
-    if (context.position() < test.depth)
+    if (context.position() > before.size())
+      NINFER_RETURN_IF_ERROR(context.truncate(uint32_t(before.size())));
+    if (context.position() < before.size())
       NINFER_RETURN_IF_ERROR(context.submit(before));
     const uint64_t start = nowNs();
-    if (test.generate) {
+    if (test.drafts) {
+      DraftStats drafts;
+      NINFER_RETURN_IF_ERROR(answer(context, test.tokens, test.drafts, drafts));
+      if (round >= skipped)
+        samples.drafts.add(drafts);
+    } else if (test.generate) {
       uint64_t last = start;
       for (size_t i = 0; i < timed.size(); ++i) {
         NINFER_RETURN_IF_ERROR(context.submit(timed.subspan(i, 1)));
@@ -82,7 +107,8 @@ Result<Samples> measure(Context &context, const Test &test, const BenchOptions &
   return samples;
 }
 
-Row toRow(const Test &test, const Samples &samples, const Engine &engine, unsigned threads) {
+/// `speculates`: the report has rows of speculative decoding, and so the columns for them.
+Row toRow(const Test &test, const Samples &samples, const Engine &engine, unsigned threads, bool speculates) {
   const ninfer_engine_info info = engine.info();
   const double median = quantile(samples.rates, 0.5);
   Row row;
@@ -91,23 +117,31 @@ Row toRow(const Test &test, const Samples &samples, const Engine &engine, unsign
   row["size MiB"] = double(info.weights_bytes) / 1048576.0;
   row["threads"] = threads;
   row["test"] = (test.generate ? "tg" : "pp") + std::to_string(test.tokens) +
+                (test.drafts ? " mtp" + std::to_string(test.drafts) : std::string()) +
                 (test.depth ? " @ d" + std::to_string(test.depth) : std::string());
   row["t/s"] = median;
   row["t/s p10"] = quantile(samples.rates, 0.1);
   row["t/s p90"] = quantile(samples.rates, 0.9);
-  row["ms p50"] = test.generate ? Row(quantile(samples.latencies, 0.5)) : Row();
-  row["ms p95"] = test.generate ? Row(quantile(samples.latencies, 0.95)) : Row();
-  row["ms p99"] = test.generate ? Row(quantile(samples.latencies, 0.99)) : Row();
+  const bool plain = test.generate && !test.drafts;
+  row["ms p50"] = plain ? Row(quantile(samples.latencies, 0.5)) : Row();
+  row["ms p95"] = plain ? Row(quantile(samples.latencies, 0.95)) : Row();
+  row["ms p99"] = plain ? Row(quantile(samples.latencies, 0.99)) : Row();
   // States are read up to the position, which grows from depth to depth + tokens.
   const double filled = (double(test.depth) + double(test.tokens) / 2) / double(info.max_context);
   const double bytes = double(info.read_bytes_per_token) + filled * double(info.state_read_bytes_per_token);
-  row["GB/s"] = test.generate ? Row(bytes * median / 1e9) : Row();
+  row["GB/s"] = plain ? Row(bytes * median / 1e9) : Row();
+  if (speculates) {
+    const DraftStats &drafts = samples.drafts;
+    const double accepted = double(drafts.acceptedDrafts());
+    row["accepted"] = drafts.drafted ? Row(accepted / double(drafts.drafted)) : Row();
+    row["t/round"] = drafts.rounds ? Row((accepted + double(drafts.rounds)) / double(drafts.rounds)) : Row();
+  }
   row["runs"] = samples.rates.size();
   return row;
 }
 
 Result<std::vector<Row>> benchSpeed(const BenchOptions &options) {
-  std::vector<Test> tests;
+  std::vector<Test> tests, speculative;
   for (uint32_t depth : options.depths) {
     for (uint32_t tokens : options.prompts)
       if (tokens)
@@ -120,25 +154,37 @@ Result<std::vector<Row>> benchSpeed(const BenchOptions &options) {
     return makeError(ErrorKind::Usage, "NB0900", "nothing to measure: every length of -p and -n is 0");
   NINFER_ASSIGN_OR_RETURN(Engine engine, Engine::open(options.common));
   const ninfer_engine_info info = engine.info();
+  NINFER_ASSIGN_OR_RETURN(const uint32_t drafts, draftsPerRound(info, options.common));
   for (const Test &test : tests)
-    if (uint64_t(test.depth) + test.tokens > info.max_context)
-      return makeError(ErrorKind::Usage, "NB0652",
-                       "context overflow: the test needs " + std::to_string(uint64_t(test.depth) + test.tokens) +
-                           " positions, the plan has " + std::to_string(info.max_context));
+    if (test.generate && drafts)
+      speculative.push_back({true, test.tokens, test.depth, drafts});
+  for (const std::vector<Test> *list : {&tests, &speculative})
+    for (const Test &test : *list)
+      if (uint64_t(test.before()) + test.tokens > info.max_context)
+        return makeError(ErrorKind::Usage, "NB0652",
+                         "context overflow: the test needs " + std::to_string(uint64_t(test.before()) + test.tokens) +
+                             " positions, the plan has " + std::to_string(info.max_context));
   std::vector<Row> rows;
   for (unsigned threads : options.threads) {
     CommonOptions common = options.common;
     common.threads = threads;
-    NINFER_ASSIGN_OR_RETURN(const ninfer_ledger ledger, engine.ledger(common));
-    NINFER_ASSIGN_OR_RETURN(Context context, Context::create(engine, common));
-    for (const Test &test : tests) {
-      NINFER_ASSIGN_OR_RETURN(const Samples samples, measure(context, test, options, info.vocab_size));
-      rows.push_back(toRow(test, samples, engine, ledger.threads));
+    NINFER_ASSIGN_OR_RETURN(const ninfer_ledger ledger, engine.ledger(common, false));
+    for (const std::vector<Test> *list : {&tests, &speculative}) {
+      if (list->empty())
+        continue;
+      // Plain rows are those of a context that spends nothing on drafts.
+      ToolStats own{.speculates = list == &speculative};
+      NINFER_ASSIGN_OR_RETURN(Context context, Context::create(engine, common, own.speculates));
+      for (const Test &test : *list) {
+        NINFER_ASSIGN_OR_RETURN(const Samples samples, measure(context, test, options, info.vocab_size));
+        own.drafts.add(samples.drafts);
+        rows.push_back(toRow(test, samples, engine, ledger.threads, !speculative.empty()));
+      }
+      if (options.common.stats)
+        printStats(engine, common, context, own);
+      if (options.common.profile)
+        printProfile(context);
     }
-    if (options.common.stats)
-      printStats(engine, common, context, {});
-    if (options.common.profile)
-      printProfile(context);
   }
   return rows;
 }
@@ -157,7 +203,7 @@ Result<std::vector<Row>> benchStartup(const BenchOptions &options) {
     const uint64_t start = nowNs();
     NINFER_ASSIGN_OR_RETURN(Engine engine, Engine::open(common));
     const uint64_t opened = nowNs();
-    NINFER_ASSIGN_OR_RETURN(Context context, Context::create(engine, common));
+    NINFER_ASSIGN_OR_RETURN(Context context, Context::create(engine, common, false));
     const uint64_t created = nowNs();
     const int32_t token = 0;
     NINFER_RETURN_IF_ERROR(context.submit({&token, 1}));
@@ -187,6 +233,7 @@ int benchCommand(int argc, char **argv) {
   BenchOptions options;
   CLI::App app("Measure prompt processing (pp), token generation (tg), or startup.", "ninfer-exec bench");
   addCommonOptions(app, options.common);
+  addSpecOptions(app, options.common);
   app.remove_option(app.get_option("--threads"));
   const auto list = [&](const char *names, auto &values, const char *text) {
     app.add_option(names, values, text)->type_name("N,...")->delimiter(',')->allow_extra_args(false);
@@ -200,7 +247,8 @@ int benchCommand(int argc, char **argv) {
       ->check(CLI::Range(1u, 1000000u));
   app.add_flag("--no-warmup", options.noWarmup, "Do not run every test once before measuring");
   auto *startup = app.add_flag("--startup", options.startup, "Measure opening the plan up to the first token instead");
-  for (const char *name : {"--n-prompt", "--n-gen", "--n-depth", "--no-warmup", "--stats", "--profile"})
+  for (const char *name : {"--n-prompt", "--n-gen", "--n-depth", "--no-warmup", "--stats", "--profile", "--spec",
+                           "--draft-tokens"})
     startup->excludes(app.get_option(name));
   app.add_option("-o,--output", options.format, "table (default), md, csv, json, jsonl")
       ->type_name("FORMAT")

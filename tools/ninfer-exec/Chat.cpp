@@ -23,8 +23,8 @@ struct ChatOptions {
 class Chat {
 public:
   Chat(const ChatOptions &options, const ninfer_engine_info &info, const TextModel &text, const Tokenizer &tokenizer,
-       const ChatTemplate &chatTemplate, Context &context)
-      : options_(options), info_(info), text_(text), tokenizer_(tokenizer), template_(chatTemplate),
+       const ChatTemplate &chatTemplate, uint32_t drafts, Context &context)
+      : options_(options), info_(info), text_(text), tokenizer_(tokenizer), template_(chatTemplate), drafts_(drafts),
         context_(context) {
     if (options.noThink)
       extra_["enable_thinking"] = false;
@@ -47,7 +47,7 @@ public:
     return answered;
   }
 
-  TextTimes times() const { return {text_.loadNs(), firstTokenNs_}; }
+  ToolStats stats() const { return {text_.loadNs(), firstTokenNs_, drafts_ > 0, draftStats_}; }
 
 private:
   Result<StopReason> answer(Output &output, bool continues) {
@@ -68,8 +68,9 @@ private:
     NINFER_RETURN_IF_ERROR(std::move(fits));
     // At least the last token is evaluated again: its logits begin the answer.
     const auto differs = std::mismatch(history_.begin(), history_.end(), tokens.begin(), tokens.end());
-    const size_t kept = std::min(size_t(differs.second - tokens.begin()), tokens.size() - 1);
-    NINFER_RETURN_IF_ERROR(context_.truncate(uint32_t(kept)));
+    NINFER_RETURN_IF_ERROR(
+        context_.truncate(uint32_t(std::min(size_t(differs.second - tokens.begin()), tokens.size() - 1))));
+    const size_t kept = context_.position();
     history_.resize(kept);
     Status submitted = context_.submitPrompt(std::span(tokens).subspan(kept));
     history_ = tokens;
@@ -81,7 +82,8 @@ private:
       }
       return submitted;
     }
-    NINFER_ASSIGN_OR_RETURN(Generated generated, generate(context_, info_, text_, tokens, options_.generate, output));
+    NINFER_ASSIGN_OR_RETURN(Generated generated, generate(context_, info_, text_, tokens, options_.generate, drafts_, output));
+    draftStats_.add(generated.drafts);
     if (firstTokenNs_ == 0)
       firstTokenNs_ = generated.firstTokenNs;
     history_.insert(history_.end(), generated.tokens.begin(), generated.tokens.end());
@@ -96,6 +98,8 @@ private:
   const TextModel &text_;
   const Tokenizer &tokenizer_;
   const ChatTemplate &template_;
+  const uint32_t drafts_; ///< per round
+  DraftStats draftStats_;
   Context &context_;
   Json extra_ = Json::object();
   std::vector<ChatMessage> messages_;
@@ -177,9 +181,10 @@ Result<int> run(const ChatOptions &options) {
   NINFER_ASSIGN_OR_RETURN(ChatTemplate chatTemplate, text.chatTemplate(engine));
   if (findInvalidUtf8(options.prompt) || findInvalidUtf8(options.system))
     return makeError(ErrorKind::Usage, "NB0664", "the prompt is not valid UTF-8");
-  NINFER_ASSIGN_OR_RETURN(Context context, Context::create(engine, options.common));
   const ninfer_engine_info info = engine.info();
-  Chat chat(options, info, text, *tokenizer, chatTemplate, context);
+  NINFER_ASSIGN_OR_RETURN(const uint32_t drafts, draftsPerRound(info, options.common));
+  NINFER_ASSIGN_OR_RETURN(Context context, Context::create(engine, options.common, drafts > 0));
+  Chat chat(options, info, text, *tokenizer, chatTemplate, drafts, context);
   Output output;
   int code = 0;
   if (options.prompt.empty()) {
@@ -191,7 +196,7 @@ Result<int> run(const ChatOptions &options) {
     code = reason == StopReason::Interrupted ? int(ErrorKind::Interrupted) : 0;
   }
   if (options.common.stats)
-    printStats(engine, options.common, context, chat.times());
+    printStats(engine, options.common, context, chat.stats());
   if (options.common.profile)
     printProfile(context);
   return code;
@@ -207,6 +212,7 @@ int chatCommand(int argc, char **argv) {
   app.footer(std::string("In a conversation: ") + kCommands + ".");
   addCommonOptions(app, options.common);
   addGenerateOptions(app, options.generate);
+  addSpecOptions(app, options.common);
   app.add_option("--system", options.system, "System message")->type_name("TEXT");
   app.add_option("-p,--prompt", options.prompt, "Ask this one message and end")->type_name("TEXT");
   app.add_flag("--no-think", options.noThink, "Set enable_thinking to false in the chat template");

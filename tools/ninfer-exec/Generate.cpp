@@ -66,10 +66,12 @@ Status checkLength(const ninfer_engine_info &info, size_t promptTokens, const Ge
 }
 
 Result<Generated> generate(Context &context, const ninfer_engine_info &info, const TextModel &text,
-                           std::span<const int32_t> prompt, const GenerateOptions &options, Output &output) {
+                           std::span<const int32_t> prompt, const GenerateOptions &options, uint32_t drafts,
+                           Output &output) {
   NINFER_ASSIGN_OR_RETURN(Sampler sampler, Sampler::create(options.sampling));
   for (int32_t token : prompt)
     sampler.accept(token);
+  TokenStream stream(context, std::move(sampler), drafts);
   const Tokenizer *tokenizer = nullptr;
   if (!options.printIds) {
     NINFER_ASSIGN_OR_RETURN(tokenizer, text.tokenizer());
@@ -89,17 +91,14 @@ Result<Generated> generate(Context &context, const ninfer_engine_info &info, con
       result.reason = StopReason::Interrupted;
       break;
     }
-    NINFER_ASSIGN_OR_RETURN(std::span<const float> logits, context.logits());
-    NINFER_ASSIGN_OR_RETURN(const int32_t token, sampler.sample(logits));
+    NINFER_ASSIGN_OR_RETURN(const int32_t token, stream.next());
     if (result.firstTokenNs == 0)
       result.firstTokenNs = sinceStart();
     if (!options.ignoreEos && text.stopTokens().contains(token)) {
       result.reason = StopReason::StopToken;
       break;
     }
-    sampler.accept(token);
     result.tokens.push_back(token);
-    result.pending = true;
     if (options.printIds)
       NINFER_RETURN_IF_ERROR(emit(std::to_string(token) + "\n"));
     else
@@ -114,19 +113,21 @@ Result<Generated> generate(Context &context, const ninfer_engine_info &info, con
     }
     if (int64_t(result.tokens.size()) == options.maxTokens)
       break;
-    if (context.position() == info.max_context) {
+    if (stream.position() == info.max_context) {
       result.reason = StopReason::ContextFull;
       break;
     }
-    Status status = context.submit({&token, 1});
+    const auto left = options.maxTokens < 0 ? UINT64_MAX : uint64_t(options.maxTokens) - result.tokens.size();
+    Status status = stream.advance(left);
     if (!status.ok()) {
       if (status.error().kind != ErrorKind::Interrupted)
         return status;
       result.reason = StopReason::Interrupted;
       break;
     }
-    result.pending = false;
   }
+  NINFER_RETURN_IF_ERROR(stream.finish());
+  result.drafts = stream.stats();
   if (!options.printIds && !filter.stopped)
     NINFER_RETURN_IF_ERROR(emit(filter.push(decoder->finish()) + filter.finish()));
   return result;

@@ -1,7 +1,8 @@
-// The generation loop that run and chat share: sample, print, submit.
+// The generation loop that run and chat share: draw, print, go on or stop.
 #ifndef NINFER_TOOLS_NINFER_EXEC_GENERATE_H
 #define NINFER_TOOLS_NINFER_EXEC_GENERATE_H
 
+#include "runtime/text/TokenStream.h"
 #include "tools/ninfer-exec/Output.h"
 #include "tools/ninfer-exec/TextModel.h"
 
@@ -27,12 +28,14 @@ struct Generated {
   std::string text;            ///< as printed
   StopReason reason = StopReason::Length;
   uint64_t firstTokenNs = 0; ///< sinceStart() when the first token was known
-  bool pending = false;      ///< the last token was sampled but not submitted
+  DraftStats drafts;         ///< of speculative decoding
 };
 
-/// Continues after `prompt`, which was just submitted to `context`. `tokenizer` may be null (ids only).
+/// Continues after `prompt`, which was just submitted to `context`, with `drafts` drafts per round (0: plain
+/// decoding). Afterwards the context holds the prompt and the answer, but for a last token that nothing followed.
 Result<Generated> generate(Context &context, const ninfer_engine_info &info, const TextModel &text,
-                           std::span<const int32_t> prompt, const GenerateOptions &options, Output &output);
+                           std::span<const int32_t> prompt, const GenerateOptions &options, uint32_t drafts,
+                           Output &output);
 
 /// Checks what needs no plan: the sampling options (NB0708) and that no stop text is empty (NB0900).
 Status checkOptions(const GenerateOptions &options);

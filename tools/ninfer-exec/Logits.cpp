@@ -120,7 +120,7 @@ Result<int> run(LogitsOptions &options) {
   }
   NINFER_ASSIGN_OR_RETURN(std::vector<int32_t> tokens, readPrompt(options.prompt, text));
   NINFER_RETURN_IF_ERROR(checkLength(engine.info(), tokens.size(), {}));
-  NINFER_ASSIGN_OR_RETURN(Context context, Context::create(engine, options.common));
+  NINFER_ASSIGN_OR_RETURN(Context context, Context::create(engine, options.common, false));
 
   std::vector<PositionLogits> all;
   Trace trace(tokens);

@@ -32,6 +32,18 @@ void addCommonOptions(CLI::App &app, CommonOptions &options) {
   app.add_flag("--profile", options.profile, "Time every launch and print the sums per kernel");
 }
 
+void addSpecOptions(CLI::App &app, CommonOptions &options) {
+  app.add_option("--spec", options.spec,
+                 "Speculative decoding: auto (default: mtp when the plan has a draft layer), off, mtp (the plan's draft "
+                 "layer)")
+      ->type_name("HOW")
+      ->check(CLI::IsMember({"auto", "off", "mtp"}));
+  app.add_option("--draft-tokens", options.draftTokens,
+                 "Tokens to draft per round (default 3, or as many as the plan makes)")
+      ->type_name("N")
+      ->check(CLI::Range(1u, 1024u));
+}
+
 void addPromptOptions(CLI::App &app, PromptOptions &options) {
   app.add_option_function<std::string>(
          "-p,--prompt",

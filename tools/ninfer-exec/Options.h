@@ -9,6 +9,7 @@
 namespace ninfer::exec {
 
 void addCommonOptions(CLI::App &app, CommonOptions &options);
+void addSpecOptions(CLI::App &app, CommonOptions &options);
 void addPromptOptions(CLI::App &app, PromptOptions &options);
 void addGenerateOptions(CLI::App &app, GenerateOptions &options);
 

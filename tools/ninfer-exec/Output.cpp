@@ -61,10 +61,27 @@ std::string formatBytes(uint64_t bytes) {
   return text;
 }
 
-void printStats(const Engine &engine, const CommonOptions &options, const Context &context, const TextTimes &times) {
+namespace {
+
+/// Shares of the drafts that were compared with the model's own token; one per place in the round.
+void printDrafts(const DraftStats &drafts, const ninfer_stats &stats) {
+  const uint64_t accepted = drafts.acceptedDrafts();
+  std::fprintf(stderr, "drafts      %llu rounds, %llu drafted, %llu accepted", (unsigned long long)drafts.rounds,
+               (unsigned long long)drafts.drafted, (unsigned long long)accepted);
+  if (drafts.rounds) {
+    std::fprintf(stderr, ", %.2f tokens per round, of the compared", double(accepted + drafts.rounds) / double(drafts.rounds));
+    for (size_t i = 0; i < drafts.compared.size() && drafts.compared[i]; ++i)
+      std::fprintf(stderr, "%s %.1f %%", i ? "," : "", 100.0 * double(drafts.accepted[i]) / double(drafts.compared[i]));
+  }
+  std::fprintf(stderr, "; draft layer %.1f ms, verification %.1f ms\n", ms(stats.draft_ns), ms(stats.verify_ns));
+}
+
+} // namespace
+
+void printStats(const Engine &engine, const CommonOptions &options, const Context &context, const ToolStats &own) {
   const ninfer_engine_info info = engine.info();
   const ninfer_stats stats = context.stats();
-  auto ledger = engine.ledger(options);
+  auto ledger = engine.ledger(options, own.speculates);
   if (!ledger.ok()) {
     report(ledger.error());
     return;
@@ -74,10 +91,10 @@ void printStats(const Engine &engine, const CommonOptions &options, const Contex
                ledger->threads == 1 ? "thread" : "threads", info.code_mapped);
   std::fprintf(stderr, "startup     plan %.2f ms, weights %.2f ms, code %.2f ms, context %.2f ms", ms(info.plan_ns),
                ms(info.weights_ns), ms(info.code_ns), ms(stats.setup_ns));
-  if (times.loadNs)
-    std::fprintf(stderr, ", tokenizer and template %.2f ms", ms(times.loadNs));
-  if (times.firstTokenNs)
-    std::fprintf(stderr, ", first token at %.1f ms", ms(times.firstTokenNs));
+  if (own.loadNs)
+    std::fprintf(stderr, ", tokenizer and template %.2f ms", ms(own.loadNs));
+  if (own.firstTokenNs)
+    std::fprintf(stderr, ", first token at %.1f ms", ms(own.firstTokenNs));
   std::fputs("\n", stderr);
   const auto speed = [](const char *name, uint64_t tokens, uint64_t ns) {
     std::fprintf(stderr, "%-11s %llu %s in %.1f ms, %.1f tokens/s\n", name, (unsigned long long)tokens,
@@ -85,6 +102,8 @@ void printStats(const Engine &engine, const CommonOptions &options, const Contex
   };
   speed("prefill", stats.prefill_tokens, stats.prefill_ns);
   speed("decode", stats.decode_tokens, stats.decode_ns);
+  if (own.speculates)
+    printDrafts(own.drafts, stats);
   std::fprintf(stderr,
                "ledger      %s: weights %s, plan %s, code %s, states %s, activations %s, scratch %s, other %s\n",
                formatBytes(ledger->total_bytes).c_str(), formatBytes(ledger->weights_bytes).c_str(),

@@ -30,14 +30,16 @@ int report(Status status);
 uint64_t sinceStart();
 void markStart();
 
-/// What the tool measured itself, for printStats; 0: did not happen.
-struct TextTimes {
+/// What the tool knows itself, for printStats; 0: did not happen.
+struct ToolStats {
   uint64_t loadNs = 0;       ///< reading the tokenizer and compiling the chat template
   uint64_t firstTokenNs = 0; ///< sinceStart() at the first token
+  bool speculates = false;   ///< the context was made with drafts
+  DraftStats drafts = {};
 };
 
 /// --stats: startup and speed, then the ledger beside the measured peak resident set. On stderr.
-void printStats(const Engine &engine, const CommonOptions &options, const Context &context, const TextTimes &times);
+void printStats(const Engine &engine, const CommonOptions &options, const Context &context, const ToolStats &own);
 /// --profile: time, bytes and share per kernel and phase, most expensive first. On stderr. Launches whose cost
 /// grows with the position have "-" for GB/s and GFLOP/s: the cost model knows the full capacity only.
 void printProfile(const Context &context);

@@ -40,21 +40,23 @@ Result<int> run(RunOptions &options) {
     options.generate.printIds = true;
   const ninfer_engine_info info = engine.info();
   NINFER_RETURN_IF_ERROR(checkLength(info, prompt.size(), options.generate));
-  NINFER_ASSIGN_OR_RETURN(Context context, Context::create(engine, options.common));
+  NINFER_ASSIGN_OR_RETURN(const uint32_t drafts, draftsPerRound(info, options.common));
+  NINFER_ASSIGN_OR_RETURN(Context context, Context::create(engine, options.common, drafts > 0));
 
   Output output;
   if (options.echo && !options.generate.printIds) {
     NINFER_ASSIGN_OR_RETURN(const Tokenizer *tokenizer, text.tokenizer());
     NINFER_RETURN_IF_ERROR(output.write(tokenizer->decode(prompt, !options.generate.showSpecial)));
   }
-  TextTimes times{.loadNs = text.loadNs()};
+  ToolStats own{.loadNs = text.loadNs(), .speculates = drafts > 0};
   StopReason reason = StopReason::Length;
   Status submitted = interrupted() ? Status(makeError(ErrorKind::Interrupted, "NB0653", "cancelled"))
                                    : context.submitPrompt(prompt);
   if (submitted.ok()) {
     NINFER_ASSIGN_OR_RETURN(Generated generated,
-                            generate(context, info, text, prompt, options.generate, output));
-    times.firstTokenNs = generated.firstTokenNs;
+                            generate(context, info, text, prompt, options.generate, drafts, output));
+    own.firstTokenNs = generated.firstTokenNs;
+    own.drafts = generated.drafts;
     reason = generated.reason;
     if (!options.generate.printIds && !generated.text.empty() && generated.text.back() != '\n')
       NINFER_RETURN_IF_ERROR(output.write("\n"));
@@ -66,7 +68,7 @@ Result<int> run(RunOptions &options) {
   if (const char *note = noteFor(reason))
     std::fprintf(stderr, "note: %s\n", note);
   if (options.common.stats)
-    printStats(engine, options.common, context, times);
+    printStats(engine, options.common, context, own);
   if (options.common.profile)
     printProfile(context);
   return reason == StopReason::Interrupted ? int(ErrorKind::Interrupted) : 0;
@@ -82,6 +84,7 @@ int runCommand(int argc, char **argv) {
   addCommonOptions(app, options.common);
   addPromptOptions(app, options.prompt);
   addGenerateOptions(app, options.generate);
+  addSpecOptions(app, options.common);
   app.add_flag("--echo", options.echo, "Print the prompt before the answer");
   app.add_flag("--ids", options.generate.printIds, "Print token ids, one per line, instead of text");
   if (int code = parse(app, argc, argv); code >= 0)

@@ -1,5 +1,6 @@
 #include "tools/ninfer-exec/Session.h"
 
+#include <algorithm>
 #include <atomic>
 #include <csignal>
 #include <cstdio>
@@ -59,7 +60,7 @@ Status statusOf(ninfer_status status, ninfer_error *const &error) {
   return makeError(ErrorKind(status), "NB0699", "the runtime failed without a message");
 }
 
-ninfer_context_options contextOptions(const CommonOptions &options) {
+ninfer_context_options contextOptions(const CommonOptions &options, bool drafts) {
   ninfer_context_options result = {};
   result.struct_size = sizeof(result);
   result.threads = options.threads;
@@ -67,6 +68,7 @@ ninfer_context_options contextOptions(const CommonOptions &options) {
   result.memory_limit = options.memoryLimit;
   result.profile = options.profile;
   result.spin_us = options.spinUs;
+  result.draft = drafts;
   return result;
 }
 
@@ -126,8 +128,8 @@ ninfer_engine_info Engine::info() const {
   return info;
 }
 
-Result<ninfer_ledger> Engine::ledger(const CommonOptions &options) const {
-  const ninfer_context_options given = contextOptions(options);
+Result<ninfer_ledger> Engine::ledger(const CommonOptions &options, bool drafts) const {
+  const ninfer_context_options given = contextOptions(options, drafts);
   ninfer_ledger ledger = {};
   ledger.struct_size = sizeof(ledger);
   ninfer_error *error = nullptr;
@@ -143,8 +145,31 @@ Result<std::string_view> Engine::resource(const char *role) const {
   return std::string_view(static_cast<const char *>(data), bytes);
 }
 
-Result<Context> Context::create(const Engine &engine, const CommonOptions &options) {
-  const ninfer_context_options given = contextOptions(options);
+Result<uint32_t> draftsPerRound(const ninfer_engine_info &info, const CommonOptions &options) {
+  if (options.spec == "off") {
+    if (options.draftTokens)
+      return makeError(ErrorKind::Usage, "NB0900", "--draft-tokens goes with speculative decoding, --spec is off");
+    return 0u;
+  }
+  if (info.draft_tokens == 0) {
+    if (options.spec == "auto" && !options.draftTokens)
+      return 0u;
+    Status status = makeError(ErrorKind::Unsupported, "NB0658",
+                              std::string(info.plan_path) + ": target " + info.target +
+                                  " has no draft layer, so there is no speculative decoding");
+    status.help("leave out --spec and --draft-tokens");
+    return status;
+  }
+  if (options.draftTokens > info.draft_tokens)
+    return makeError(ErrorKind::Usage, "NB0667",
+                     "--draft-tokens is " + std::to_string(options.draftTokens) + ", the plan makes at most " +
+                         std::to_string(info.draft_tokens) + " drafts per round");
+  constexpr uint32_t kDefault = 3;
+  return options.draftTokens ? options.draftTokens : std::min(kDefault, info.draft_tokens);
+}
+
+Result<Context> Context::create(const Engine &engine, const CommonOptions &options, bool drafts) {
+  const ninfer_context_options given = contextOptions(options, drafts);
   ninfer_context *handle = nullptr;
   ninfer_error *error = nullptr;
   Status created = statusOf(ninfer_context_create(engine.handle(), &given, &handle, &error), error);
@@ -168,7 +193,7 @@ Status Context::submit(std::span<const int32_t> tokens) {
   return statusOf(ninfer_context_submit(handle_.get(), tokens.data(), tokens.size(), &error), error);
 }
 
-Result<std::span<const float>> Context::logits() const {
+Result<std::span<const float>> Context::logits() {
   const float *values = nullptr;
   size_t count = 0;
   ninfer_error *error = nullptr;
@@ -186,9 +211,38 @@ Result<std::vector<ninfer_output>> Context::outputs() const {
   return outputs;
 }
 
+Result<size_t> Context::draft(int32_t next, std::span<int32_t> drafts) {
+  size_t count = drafts.size();
+  ninfer_error *error = nullptr;
+  NINFER_RETURN_IF_ERROR(statusOf(ninfer_context_draft(handle_.get(), next, drafts.data(), &count, &error), error));
+  return count;
+}
+
+Status Context::verify(std::span<const int32_t> tokens) {
+  ninfer_error *error = nullptr;
+  return statusOf(ninfer_context_verify(handle_.get(), tokens.data(), tokens.size(), &error), error);
+}
+
+Result<std::span<const float>> Context::rowLogits(size_t row) {
+  const float *values = nullptr;
+  size_t count = 0;
+  ninfer_error *error = nullptr;
+  NINFER_RETURN_IF_ERROR(statusOf(ninfer_context_get_row_logits(handle_.get(), row, &values, &count, &error), error));
+  return std::span<const float>(values, count);
+}
+
+Status Context::accept(size_t count) {
+  ninfer_error *error = nullptr;
+  return statusOf(ninfer_context_accept(handle_.get(), count, &error), error);
+}
+
 Status Context::truncate(uint32_t position) {
   ninfer_error *error = nullptr;
-  return statusOf(ninfer_context_truncate(handle_.get(), position, &error), error);
+  Status status = statusOf(ninfer_context_truncate(handle_.get(), position, &error), error);
+  if (status.ok() || status.error().code != "NB0656")
+    return status;
+  error = nullptr;
+  return statusOf(ninfer_context_truncate(handle_.get(), 0, &error), error);
 }
 
 Status Context::submitPrompt(std::span<const int32_t> tokens) {
@@ -197,15 +251,16 @@ Status Context::submitPrompt(std::span<const int32_t> tokens) {
   const ninfer_stats after = rawStats();
   promptDecodeTokens_ += after.decode_tokens - before.decode_tokens;
   promptDecodeNs_ += after.decode_ns - before.decode_ns;
+  promptDraftNs_ += after.draft_ns - before.draft_ns;
   return status;
 }
 
 ninfer_stats Context::stats() const {
   ninfer_stats stats = rawStats();
   stats.prefill_tokens += promptDecodeTokens_;
-  stats.prefill_ns += promptDecodeNs_;
-  stats.decode_tokens -= promptDecodeTokens_;
-  stats.decode_ns -= promptDecodeNs_;
+  stats.prefill_ns += promptDecodeNs_ + promptDraftNs_;
+  stats.decode_tokens += stats.accepted_tokens - promptDecodeTokens_;
+  stats.decode_ns += stats.draft_ns - promptDraftNs_ + stats.verify_ns - promptDecodeNs_;
   return stats;
 }
 

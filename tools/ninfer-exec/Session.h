@@ -4,6 +4,7 @@
 #define NINFER_TOOLS_NINFER_EXEC_SESSION_H
 
 #include "runtime/include/ninfer/ninfer.h"
+#include "runtime/text/TokenStream.h"
 #include "support/Status.h"
 
 #include <cstdint>
@@ -28,14 +29,22 @@ struct CommonOptions {
   unsigned spinUs = 0;
   bool stats = false;
   bool profile = false;
+  std::string spec = "auto"; ///< speculative decoding: auto, off, mtp
+  uint32_t draftTokens = 0;  ///< per round; 0: the default
 };
+
+/// Drafts per round that the options ask for on a plan that makes at most `info.draft_tokens`: 0 without speculation.
+/// NB0900 (Usage) options that contradict each other, NB0658 (Unsupported) a plan without a draft layer, NB0667
+/// (Usage) more drafts than the plan makes.
+Result<uint32_t> draftsPerRound(const ninfer_engine_info &info, const CommonOptions &options);
 
 class Engine {
 public:
   static Result<Engine> open(const CommonOptions &options);
 
   ninfer_engine_info info() const;
-  Result<ninfer_ledger> ledger(const CommonOptions &options) const;
+  /// `drafts` as in Context::create.
+  Result<ninfer_ledger> ledger(const CommonOptions &options, bool drafts) const;
   /// Bytes of a resource of the artifact, or an empty view.
   Result<std::string_view> resource(const char *role) const;
   ninfer_engine *handle() const { return handle_.get(); }
@@ -47,19 +56,27 @@ private:
   std::unique_ptr<ninfer_engine, Release> handle_;
 };
 
-class Context {
+class Context final : public Sequence {
 public:
-  static Result<Context> create(const Engine &engine, const CommonOptions &options);
+  /// `drafts`: with speculative decoding.
+  static Result<Context> create(const Engine &engine, const CommonOptions &options, bool drafts);
 
   Status submit(std::span<const int32_t> tokens);
+  Status submit(int32_t token) override { return submit({&token, 1}); }
   /// The same for tokens of a prompt: stats() counts them as prefill whichever phase ran them (one token at a
   /// time runs in the decode phase).
   Status submitPrompt(std::span<const int32_t> tokens);
-  Result<std::span<const float>> logits() const;
   /// Outputs of the last call; their data is valid until the next submit.
   Result<std::vector<ninfer_output>> outputs() const;
-  uint32_t position() const { return ninfer_context_position(handle_.get()); }
+  Result<std::span<const float>> logits() override;
+  uint32_t position() const override { return ninfer_context_position(handle_.get()); }
+  Result<size_t> draft(int32_t next, std::span<int32_t> drafts) override;
+  Status verify(std::span<const int32_t> tokens) override;
+  Result<std::span<const float>> rowLogits(size_t row) override;
+  Status accept(size_t count) override;
+  /// Goes back to `position`, or to 0 where the states of the model cannot be cut there; position() says which.
   Status truncate(uint32_t position);
+  /// Of all calls. Prefill is what ran for prompts, decode the rest, whichever phases ran it.
   ninfer_stats stats() const;
   std::vector<ninfer_profile_entry> profile() const;
 
@@ -71,6 +88,7 @@ private:
 
   std::unique_ptr<ninfer_context, Release> handle_;
   uint64_t promptDecodeTokens_ = 0, promptDecodeNs_ = 0; ///< of prompts, run in the decode phase
+  uint64_t promptDraftNs_ = 0;                           ///< of prompts, run in the draft phase
 };
 
 /// Installs handlers: Ctrl-C (and SIGTERM) stops the running submit, a second one ends the process; a closed

@@ -126,6 +126,8 @@ typedef struct ninfer_engine_info {
   uint64_t plan_ns;        /* open, hash and verify the plan */
   uint64_t weights_ns;     /* open the artifact, check its signature, map it */
   uint64_t code_ns;        /* map machine code, resolve symbols */
+  uint32_t draft_tokens;   /* most tokens of one ninfer_context_draft; 0: the plan has no draft layer */
+  uint32_t reserved;
 } ninfer_engine_info;
 
 /* Opens, verifies, then maps. Fails with NINFER_BAD_FILE for a damaged plan or artifact, NINFER_TARGET_MISMATCH when
@@ -154,6 +156,8 @@ typedef struct ninfer_context_options {
   uint64_t memory_limit;   /* 0: the memory available now; a context that needs more is refused before allocation */
   uint32_t profile;        /* 1: time every launch (ninfer_context_get_profile) */
   uint32_t spin_us;        /* 0: default; how long an idle thread spins before it sleeps */
+  uint32_t draft;          /* 1: speculative decoding; NINFER_UNSUPPORTED when the plan has no draft layer */
+  uint32_t reserved;       /* 0 */
 } ninfer_context_options;
 
 /* What a context needs, exact before anything is allocated. */
@@ -182,11 +186,13 @@ NINFER_API void ninfer_context_release(ninfer_context *context);
 
 /* Appends tokens to the sequence and evaluates them: one token through the decode phase, more through prefill calls of
  * at most prefill_chunk rows. Afterwards the logits belong to the last token. Refuses, before any work, a count of 0,
- * an id outside the vocabulary, and a sequence longer than max_context. When cancelled it returns
- * NINFER_INTERRUPTED; the sequence then ends at the last call that ran to its end. Allocates nothing. */
+ * an id outside the vocabulary, a sequence longer than max_context, and rows that wait for ninfer_context_accept. When
+ * cancelled it returns NINFER_INTERRUPTED; the sequence then ends at the last call that ran to its end. A model with
+ * recurrent states may not go on from there: then everything but a truncation to 0 is NINFER_USAGE. Allocates nothing. */
 NINFER_API ninfer_status ninfer_context_submit(ninfer_context *context, const int32_t *tokens, size_t count,
                                                ninfer_error **error);
-/* Logits after the last submitted token: float32[vocab_size], valid until the next submit, truncate or release. */
+/* Logits after the last submitted token: float32[vocab_size], valid until the next call that evaluates (submit, draft,
+ * verify), truncate or release. There are none after anything but a submit. */
 NINFER_API ninfer_status ninfer_context_get_logits(const ninfer_context *context, const float **logits,
                                                    size_t *count, ninfer_error **error);
 /* What a plan hands out beside the logits, such as the residual stream after every layer (ninfer-build --trace-layers). */
@@ -199,7 +205,7 @@ typedef enum ninfer_element {
 typedef struct ninfer_output {
   size_t struct_size;
   const char *name;        /* "text/layers/3" */
-  const void *data;        /* rows * width elements, dense; valid until the next submit, truncate or release */
+  const void *data;        /* rows * width elements, dense; valid as long as the logits */
   ninfer_element element;
   uint32_t width;          /* elements of a row */
   uint32_t rows;           /* those of the last call, or 1: its last row only */
@@ -208,17 +214,41 @@ typedef struct ninfer_output {
 
 /* Number of outputs of the last call. A submit longer than prefill_chunk runs several calls, and a last single row runs
  * in a call of its own; submit at most prefill_chunk tokens at a time to see the outputs of all. 0 when the plan has none, before
- * the first submit, after truncate and after a cancelled submit. */
+ * the first submit, after any other call and after a cancelled submit. */
 NINFER_API size_t ninfer_context_output_count(const ninfer_context *context);
 NINFER_API ninfer_status ninfer_context_get_output(const ninfer_context *context, size_t index, ninfer_output *output,
                                                    ninfer_error **error);
 /* Number of evaluated tokens. */
 NINFER_API uint32_t ninfer_context_position(const ninfer_context *context);
-/* Forgets every token from `position` on (0 starts afresh). The logits become unavailable. */
+/* Forgets every token from `position` on (0 starts afresh), and verified rows that were not accepted. The logits become
+ * unavailable. NINFER_UNSUPPORTED when a state of the model cannot go back to `position`; 0 always works. */
 NINFER_API ninfer_status ninfer_context_truncate(ninfer_context *context, uint32_t position,
                                                  ninfer_error **error);
-/* Makes the running submit, or the next one, stop at its next launch. Safe in a signal handler. */
+/* Makes the running submit, draft or verify, or the next one, stop at its next launch. Safe in a signal handler. */
 NINFER_API void ninfer_context_cancel(ninfer_context *context);
+
+/* Speculative decoding, for a context made with ninfer_context_options.draft. One round, `next` being the token that
+ * was chosen from the logits and is not submitted yet:
+ *   draft(next) proposes d1, d2, ...; verify(next, d1, d2, ...) evaluates them all; row i has the logits after the
+ *   i-th of them; the caller compares its choice from row 0 with d1, from row 1 with d2, ..., and accept(1 + number of
+ *   equal ones) makes those rows part of the sequence. The first choice that differs, or the one after the last row,
+ *   is the next round's `next`.
+ * Calls in another order are refused with NINFER_USAGE. None of them allocates. */
+
+/* Writes up to *count greedy proposals for the tokens after `next`, and their number to *count. It is less than asked for
+ * at the end of the context, and 0 when nothing is there to draft from: before the first submit, after a truncate to
+ * another position than one within the last call, and after accept(0). *count must be 1 to draft_tokens. */
+NINFER_API ninfer_status ninfer_context_draft(ninfer_context *context, int32_t next, int32_t *drafts, size_t *count,
+                                              ninfer_error **error);
+/* Evaluates 1 to draft_tokens + 1 tokens; the sequence stays as it is. Works without the option `draft` too. */
+NINFER_API ninfer_status ninfer_context_verify(ninfer_context *context, const int32_t *tokens, size_t count,
+                                               ninfer_error **error);
+/* Logits after token `row` of the last verify: float32[vocab_size], valid until the next call that evaluates, accepts
+ * or truncates. */
+NINFER_API ninfer_status ninfer_context_get_row_logits(const ninfer_context *context, size_t row, const float **logits,
+                                                       size_t *count, ninfer_error **error);
+/* Makes the first `count` verified tokens part of the sequence and drops the rest. Cannot be cancelled. */
+NINFER_API ninfer_status ninfer_context_accept(ninfer_context *context, size_t count, ninfer_error **error);
 
 /* ------------------------------------------------------------------------------------------------- stats */
 
@@ -231,6 +261,14 @@ typedef struct ninfer_stats {
   uint64_t decode_tokens;
   uint64_t decode_ns;
   uint64_t launches;
+  uint64_t draft_calls;     /* of the draft layer: rows of evaluated tokens, and proposals */
+  uint64_t draft_rows;
+  uint64_t draft_ns;
+  uint64_t drafted_tokens;  /* proposals handed out */
+  uint64_t verify_calls;
+  uint64_t verify_rows;
+  uint64_t verify_ns;       /* ninfer_context_accept included */
+  uint64_t accepted_tokens; /* verified rows that became part of the sequence */
 } ninfer_stats;
 
 NINFER_API ninfer_status ninfer_context_get_stats(const ninfer_context *context, ninfer_stats *stats,

@@ -1,7 +1,7 @@
 #include "runtime/executor/Context.h"
 
 #include "support/File.h"
-#include "test/unit/runtime/TinyModel.h"
+#include "test/unit/runtime/DraftModel.h"
 
 #include <cmath>
 #include <cstdlib>
@@ -270,6 +270,45 @@ TEST_F(ExecutorTest, NoAllocationAfterCreation) {
       ASSERT_TRUE(first.ok() && second.ok() && third.ok());
     }
     EXPECT_EQ(gAllocations - before, 0u);
+  }
+}
+
+TEST_F(ExecutorTest, NoAllocationWhileSpeculating) {
+  DraftModel model({.recurrent = true});
+  auto context = makeContext(model.write(folder_), {.threads = 2, .draft = true});
+  ASSERT_TRUE(context);
+  const std::vector<int32_t> tokens = someTokens(20);
+  std::vector<int32_t> drafts(3);
+  const uint64_t before = gAllocations;
+  for (int round = 0; round < 3; ++round) {
+    Status submitted = context->submit(tokens);
+    auto drafted = context->draft(5, drafts);
+    Status verified = context->verify(drafts);
+    Status accepted = context->accept(2);
+    Status truncated = context->truncate(0);
+    ASSERT_TRUE(submitted.ok() && drafted.ok() && verified.ok() && accepted.ok() && truncated.ok());
+  }
+  EXPECT_EQ(gAllocations - before, 0u);
+}
+
+TEST_F(ExecutorTest, ProfileCountsEveryPhase) {
+  DraftModel model({.recurrent = true});
+  auto context = makeContext(model.write(folder_), {.threads = 1, .profile = true, .draft = true});
+  ASSERT_TRUE(context);
+  std::vector<int32_t> drafts(3);
+  ASSERT_TRUE(context->submit(someTokens(11)).ok());
+  ASSERT_TRUE(context->draft(5, drafts).ok());
+  ASSERT_TRUE(context->verify(drafts).ok());
+  ASSERT_TRUE(context->accept(2).ok());
+  const std::map<std::string, std::pair<uint64_t, uint64_t>> expected = { // calls, rows
+      {"setup", {1, 1}},      {"decode", {0, 0}}, {"prefill", {2, 11}}, {"verify", {1, 3}},
+      {"draft", {3, 8 + 3 + 3}}, {"draft_next", {2, 2}}, {"commit", {1, 2}}};
+  for (const ProgramPhase &phase : context->program().phases()) {
+    const ProgramLaunch &launch = phase.launches.front();
+    const auto [calls, rows] = expected.at(phase.source->name()->str());
+    EXPECT_EQ(launch.calls, calls) << phase.source->name()->str();
+    EXPECT_EQ(launch.rows, rows) << phase.source->name()->str();
+    EXPECT_EQ(launch.ns > 0, calls > 0) << phase.source->name()->str();
   }
 }
 

@@ -23,6 +23,8 @@ struct Scale {
 };
 constexpr Scale kScales[] = {{0x2000, 0.0078125}, {0x1c00, 0.00390625}, {0x2200, 0.01171875}, {0x1e00, 0.005859375}};
 
+constexpr const char *kExtra = "extra";
+
 std::string layer(uint32_t i, const std::string &rest) { return "text/layers/" + std::to_string(i) + "/" + rest; }
 
 /// One token per byte, then <begin>, <end>, <user>, <bot>.
@@ -159,6 +161,12 @@ void TinyModel::writeArtifact(const std::filesystem::path &path) {
       text.resources[role] = *object;
       contents.push_back(std::as_bytes(std::span(bytes.data(), bytes.size())));
     }
+  if (!options_.extraResource.empty()) {
+    auto object = artifact.addResource(kExtra, options_.extraResource.size());
+    ASSERT_TRUE(object.ok()) << object.error().message;
+    text.resources[kExtra] = *object;
+    contents.push_back(std::as_bytes(std::span(options_.extraResource.data(), options_.extraResource.size())));
+  }
   WriterOptions writing;
   writing.framing = options_.framing;
   if (options_.framing == 3) {
@@ -181,6 +189,8 @@ void TinyModel::writeArtifact(const std::filesystem::path &path) {
   ASSERT_TRUE(opened.ok());
   payloadBytes_ = opened->payloadBytes();
 }
+
+uint64_t TinyModel::extraResourceOffset() const { return directory_.findObject(kExtra)->offset; }
 
 // --- plan --------------------------------------------------------------------------------------------------
 

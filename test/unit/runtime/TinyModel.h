@@ -23,6 +23,7 @@ struct TinyOptions {
   bool resources = true;     ///< tokenizer (one token per byte), chat template, generation config
   std::string publicName = "tiny";
   uint32_t seed = 1;
+  std::string extraResource = {}; ///< bytes of one more resource, if not empty
   int framing = 3; ///< of the artifact; 2 has no components, its resources are frontend/*
 };
 
@@ -46,6 +47,8 @@ public:
   void writeArtifact(const std::filesystem::path &path);
   /// Plan with the one target "reference". `fileName` is the artifact's base name. After writeArtifact.
   plan::PlanT plan(const std::string &fileName) const;
+  /// Offset of the extra resource in the payload. After writeArtifact.
+  uint64_t extraResourceOffset() const;
   /// Logits after the last of `tokens`, in double; the KV cache keeps full precision.
   std::vector<double> logits(const std::vector<int32_t> &tokens) const;
 
