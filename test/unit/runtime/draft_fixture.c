@@ -1,10 +1,10 @@
 /* A model with a draft layer that a person can compute: the state after tokens is one 32-bit hash of them, and the
  * logits are hashes of that. The draft layer hashes the hidden row (the state's hash) with the next token, which is the
  * state after it, so its proposals are right, except after every fourth hash, where it proposes the worst token.
- * Every call is written to a log: kind, rows, position, tokens. */
+ * Calls are written to a log while it has room: kind, rows, position, tokens. */
 #include "runtime/abi/kernel_abi.h"
 
-enum { VOCAB = 260, PROPOSALS = 100, LOG_WORDS = 11 };
+enum { VOCAB = 260, PROPOSALS = 100, LOG_WORDS = 11, LOG_ENTRIES = 1000 };
 enum { TEXT = 1, VERIFY, DRAFT, NEXT, COMMIT };
 
 static uint32_t mix(uint32_t hash, uint32_t value) {
@@ -21,6 +21,8 @@ static void row(uint32_t hash, float *out) {
 }
 
 static void record(uint32_t *log, uint32_t kind, const int64_t *scalars, const int32_t *tokens) {
+  if (log[0] == LOG_ENTRIES)
+    return;
   uint32_t *entry = log + 1 + log[0]++ * LOG_WORDS;
   entry[0] = kind;
   entry[1] = (uint32_t)scalars[NINFER_SCALAR_ROWS];
