@@ -21,6 +21,18 @@ std::string joined(const flatbuffers::Vector<flatbuffers::Offset<flatbuffers::St
   return out;
 }
 
+/// What the phases of speculative decoding amount to, or nothing.
+std::string draftText(const plan::Target &target, const plan::ModelInfo &model) {
+  const plan::Phase *draft = PlanView::findPhase(target, plan::PhaseKind::Draft);
+  const plan::Phase *verify = PlanView::findPhase(target, plan::PhaseKind::Verify);
+  if (!draft || !verify)
+    return {};
+  const uint64_t proposed = draft->token_ids() ? draft->token_ids()->bytes() / 4 : model.vocab_size();
+  return "up to " + std::to_string(verify->max_rows() - 1) + " drafts per round from " + std::to_string(proposed) +
+         " of " + std::to_string(model.vocab_size()) + " tokens" +
+         (PlanView::findPhase(target, plan::PhaseKind::Commit) ? ", recurrent states" : "");
+}
+
 std::string tileText(const plan::Launch &launch) {
   if (launch.tiles_per_row() == 0)
     return std::to_string(launch.tiles_const());
@@ -82,11 +94,12 @@ std::string describePlan(const PlanView &view, const std::string &fileName) {
     out += "target      " + text(target->name()) + ": " +
            std::to_string(target->kernels()->size()) + " kernels" +
            (features.empty() ? "" : ", needs " + features) + "\n";
+    size_t width = 10;
+    for (const plan::Phase *phase : *target->phases())
+      width = std::max(width, text(phase->name()).size() + 1);
+    const auto label = [&](std::string name) { return "  " + (name.resize(width, ' '), name); };
     for (const plan::Phase *phase : *target->phases()) {
-      out +=
-          "  " + text(phase->name()) +
-          std::string(text(phase->name()).size() < 10 ? 10 - text(phase->name()).size() : 1, ' ') +
-          std::to_string(phase->launches()->size()) +
+      out += label(text(phase->name())) + std::to_string(phase->launches()->size()) +
           (phase->launches()->size() == 1 ? " launch" : " launches");
       if (phase->kind() != plan::PhaseKind::Setup)
         out += ", rows " + std::to_string(phase->min_rows()) +
@@ -98,7 +111,9 @@ std::string describePlan(const PlanView &view, const std::string &fileName) {
         out += ", outputs " + std::to_string(phase->outputs()->size());
       out += "\n";
     }
-    out += "  memory    states " + formatBytes(ledger.states) + ", arena " +
+    if (const std::string drafts = draftText(*target, model); !drafts.empty())
+      out += label("drafts") + drafts + "\n";
+    out += label("memory") + "states " + formatBytes(ledger.states) + ", arena " +
            formatBytes(ledger.arena) + ", scratch " + formatBytes(ledger.scratchPerThread) +
            " per thread\n";
   }

@@ -364,7 +364,8 @@ private:
     return speculativeRows(parent, target);
   }
 
-  /// A Draft call takes the rows of any text call, a Commit call those of a Verify call.
+  /// A Draft call takes the rows of any text call, a Commit call those of a Verify call, down to one; a Verify call
+  /// holds a token and a draft.
   Status speculativeRows(const std::string &parent, const plan::Target &target) const {
     using plan::PhaseKind;
     auto rows = [&](PhaseKind kind) -> uint64_t {
@@ -382,6 +383,9 @@ private:
       return fail(kPhase, parent + ".phases",
                   "has a Commit phase of " + std::to_string(commit) + " rows, expected " +
                       std::to_string(rows(PhaseKind::Verify)) + " (those of Verify)");
+    if (rows(PhaseKind::Draft) != 0 && rows(PhaseKind::Verify) < 2)
+      return fail(kPhase, parent + ".phases",
+                  "has a Draft phase and a Verify phase of 1 row, which has no room for a draft");
     for (const plan::Phase *phase : *target.phases())
       if ((phase->kind() == PhaseKind::Draft || phase->kind() == PhaseKind::Commit) && phase->min_rows() != 1)
         return fail(kPhase, parent + ".phases",

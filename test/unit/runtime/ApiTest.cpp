@@ -1,7 +1,7 @@
 // The C API: structs of other sizes, error objects, ownership, use from C.
 #include "runtime/include/ninfer/ninfer.h"
 
-#include "test/unit/runtime/TinyModel.h"
+#include "test/unit/runtime/DraftModel.h"
 
 #include <cstring>
 #include <gtest/gtest.h>
@@ -212,6 +212,70 @@ TEST_F(ApiTest, OutputsOfTheLastCall) {
   EXPECT_EQ(ninfer_context_get_output(context, 0, &output, nullptr), NINFER_USAGE);
   ASSERT_EQ(ninfer_context_truncate(context, 2, nullptr), NINFER_OK);
   EXPECT_EQ(ninfer_context_output_count(context), 0u);
+  ninfer_context_release(context);
+  ninfer_engine_release(engine);
+}
+
+TEST_F(ApiTest, SpeculativeRound) {
+  DraftModel model;
+  const std::string plan = model.write(folder_).string();
+  ninfer_open_options given = options();
+  given.plan_path = plan.c_str();
+  ninfer_engine *engine = nullptr, *tiny = open();
+  ASSERT_EQ(ninfer_engine_open(&given, &engine, nullptr), NINFER_OK);
+  ninfer_engine_info info = {};
+  info.struct_size = sizeof(info);
+  ASSERT_EQ(ninfer_engine_get_info(tiny, &info, nullptr), NINFER_OK);
+  EXPECT_EQ(info.draft_tokens, 0u);
+  ASSERT_EQ(ninfer_engine_get_info(engine, &info, nullptr), NINFER_OK);
+  EXPECT_EQ(info.draft_tokens, 3u);
+
+  ninfer_context_options options = {};
+  options.struct_size = sizeof(options);
+  options.threads = 1;
+  options.draft = 1;
+  ninfer_context *context = nullptr;
+  EXPECT_EQ(ninfer_context_create(tiny, &options, &context, nullptr), NINFER_UNSUPPORTED);
+  ninfer_engine_release(tiny);
+  ASSERT_EQ(ninfer_context_create(engine, &options, &context, nullptr), NINFER_OK);
+  const int32_t prompt[] = {1, 2, 3};
+  ASSERT_EQ(ninfer_context_submit(context, prompt, 3, nullptr), NINFER_OK);
+  std::vector<int32_t> rows = {DraftModel::best({1, 2, 3}), -1, -1, -1};
+  size_t count = 3;
+  ASSERT_EQ(ninfer_context_draft(context, rows[0], rows.data() + 1, &count, nullptr), NINFER_OK);
+  ASSERT_EQ(count, 3u);
+  EXPECT_EQ(rows[1], model.proposal({1, 2, 3, rows[0]}));
+  ASSERT_EQ(ninfer_context_verify(context, rows.data(), rows.size(), nullptr), NINFER_OK);
+  const float *logits = nullptr;
+  for (size_t row = 0; row < 4; ++row) {
+    ASSERT_EQ(ninfer_context_get_row_logits(context, row, &logits, &count, nullptr), NINFER_OK);
+    std::vector<int32_t> tokens = {1, 2, 3};
+    tokens.insert(tokens.end(), rows.begin(), rows.begin() + ptrdiff_t(row) + 1);
+    EXPECT_EQ(std::vector<float>(logits, logits + count), DraftModel::logits(tokens)) << row;
+  }
+  ninfer_error *error = nullptr;
+  EXPECT_EQ(ninfer_context_get_row_logits(context, 4, &logits, &count, &error), NINFER_USAGE);
+  EXPECT_STREQ(ninfer_error_code(error), "NB0654");
+  ninfer_error_release(error);
+  EXPECT_EQ(ninfer_context_submit(context, prompt, 1, nullptr), NINFER_USAGE);
+  EXPECT_EQ(ninfer_context_accept(context, 5, nullptr), NINFER_USAGE);
+  ASSERT_EQ(ninfer_context_accept(context, 2, nullptr), NINFER_OK);
+  EXPECT_EQ(ninfer_context_position(context), 5u);
+  EXPECT_EQ(ninfer_context_get_logits(context, &logits, &count, nullptr), NINFER_USAGE);
+  count = 4; // more than the plan makes: refused, nothing written
+  EXPECT_EQ(ninfer_context_draft(context, 9, rows.data(), &count, nullptr), NINFER_USAGE);
+  EXPECT_EQ(count, 4u);
+  ninfer_stats stats = {};
+  stats.struct_size = sizeof(stats);
+  ASSERT_EQ(ninfer_context_get_stats(context, &stats, nullptr), NINFER_OK);
+  EXPECT_EQ(stats.draft_calls, 3u);
+  EXPECT_EQ(stats.draft_rows, 5u);
+  EXPECT_EQ(stats.drafted_tokens, 3u);
+  EXPECT_EQ(stats.verify_calls, 1u);
+  EXPECT_EQ(stats.verify_rows, 4u);
+  EXPECT_EQ(stats.accepted_tokens, 2u);
+  EXPECT_GT(stats.draft_ns, 0u);
+  EXPECT_GT(stats.verify_ns, 0u);
   ninfer_context_release(context);
   ninfer_engine_release(engine);
 }

@@ -112,6 +112,33 @@ inline plan::PlanT smallPlan() {
   return plan;
 }
 
+/// Payload range of sixteen token ids.
+inline plan::Ref ids() { return {plan::Space::Payload, 0, 0, 64}; }
+
+/// Verify and Commit of three rows, Draft of four (the longest text call) and DraftNext over sixteen ids.
+inline void addSpeculation(plan::PlanT &p) {
+  const plan::PhaseT &prefill = *p.targets[0]->phases[2];
+  auto add = [&](plan::PhaseKind kind, const char *name, uint32_t rows) -> plan::PhaseT & {
+    auto phase = std::make_unique<plan::PhaseT>(prefill);
+    phase->kind = kind;
+    phase->name = name;
+    phase->max_rows = rows;
+    *phase->tokens = arena(0, rows * 4);
+    p.targets[0]->phases.push_back(std::move(phase));
+    return *p.targets[0]->phases.back();
+  };
+  *add(plan::PhaseKind::Verify, "verify", 3).logits = arena(64, 3 * 128);
+  for (auto [kind, name, rows] : {std::tuple{plan::PhaseKind::Draft, "draft", 4u},
+                                  std::tuple{plan::PhaseKind::DraftNext, "draft_next", 1u}}) {
+    plan::PhaseT &phase = add(kind, name, rows);
+    phase.token_ids = std::make_unique<plan::Ref>(ids());
+    *phase.logits = arena(64, 64);
+  }
+  plan::PhaseT &commit = add(plan::PhaseKind::Commit, "commit", 3);
+  commit.tokens.reset();
+  commit.logits.reset();
+}
+
 inline std::vector<PlanBlob> smallBlobs() {
   return {{"cpu:x86-64-v3.so", std::vector<std::byte>(300, std::byte{0x5a})},
           {"table", std::vector<std::byte>(64, std::byte{1})}};

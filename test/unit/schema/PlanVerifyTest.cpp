@@ -183,33 +183,6 @@ plan::TargetT &target(plan::PlanT &p) { return *p.targets[0]; }
 plan::LaunchT &decodeLaunch(plan::PlanT &p) { return *target(p).phases[1]->launches[0]; }
 plan::LaunchT &prefillLaunch(plan::PlanT &p) { return *target(p).phases[2]->launches[0]; }
 
-/// Payload range of sixteen token ids.
-plan::Ref ids() { return {plan::Space::Payload, 0, 0, 64}; }
-
-/// Verify and Commit of three rows, Draft of four (the longest text call) and DraftNext over sixteen ids.
-void addSpeculation(plan::PlanT &p) {
-  const plan::PhaseT &prefill = *target(p).phases[2];
-  auto add = [&](plan::PhaseKind kind, const char *name, uint32_t rows) -> plan::PhaseT & {
-    auto phase = std::make_unique<plan::PhaseT>(prefill);
-    phase->kind = kind;
-    phase->name = name;
-    phase->max_rows = rows;
-    *phase->tokens = arena(0, rows * 4);
-    target(p).phases.push_back(std::move(phase));
-    return *target(p).phases.back();
-  };
-  *add(plan::PhaseKind::Verify, "verify", 3).logits = arena(64, 3 * 128);
-  for (auto [kind, name, rows] : {std::tuple{plan::PhaseKind::Draft, "draft", 4u},
-                                  std::tuple{plan::PhaseKind::DraftNext, "draft_next", 1u}}) {
-    plan::PhaseT &phase = add(kind, name, rows);
-    phase.token_ids = std::make_unique<plan::Ref>(ids());
-    *phase.logits = arena(64, 64);
-  }
-  plan::PhaseT &commit = add(plan::PhaseKind::Commit, "commit", 3);
-  commit.tokens.reset();
-  commit.logits.reset();
-}
-
 plan::PhaseT &phaseOf(plan::PlanT &p, plan::PhaseKind kind) {
   for (auto &phase : target(p).phases)
     if (phase->kind == kind)
@@ -338,6 +311,18 @@ const MeaningCase kCases[] = {
      }},
     {"commit rows", "NB0518",
      [](auto &p) { addSpeculation(p), phaseOf(p, plan::PhaseKind::Commit).max_rows = 2; }},
+    {"draft of at least two rows", "NB0518",
+     [](auto &p) { addSpeculation(p), phaseOf(p, plan::PhaseKind::Draft).min_rows = 2; }},
+    {"commit of at least two rows", "NB0518",
+     [](auto &p) { addSpeculation(p), phaseOf(p, plan::PhaseKind::Commit).min_rows = 2; }},
+    {"verify without room for a draft", "NB0518",
+     [](auto &p) {
+       addSpeculation(p), erasePhase(p, plan::PhaseKind::Commit);
+       plan::PhaseT &verify = phaseOf(p, plan::PhaseKind::Verify);
+       verify.max_rows = 1;
+       *verify.tokens = arena(0, 4);
+       *verify.logits = arena(64, 128);
+     }},
     {"commit with tokens", "NB0518",
      [](auto &p) {
        addSpeculation(p);
