@@ -140,6 +140,8 @@ plan::PlanT DraftModel::plan() {
         states.push_back(*made->token_ids);
       }
     }
+    for (uint32_t i = 0; !calls && i < options_.pauses; ++i)
+      launch(*made, "pause", {word});
     launch(*made, symbol, states);
     for (uint32_t i = 0; calls && i < options_.pauses; ++i)
       launch(*made, "pause", {word});

@@ -11,7 +11,7 @@ namespace ninfer::test {
 struct DraftOptions {
   bool recurrent = false; ///< a state that is no cache, and a Commit phase
   bool proposals = false; ///< the draft layer proposes the even tokens below 200 only
-  uint32_t pauses = 0;    ///< launches that only take time, after the others of a text, verify and draft call
+  uint32_t pauses = 0;    ///< launches that only take time: last in calls with tokens, first in the others
   uint32_t badId = 0;     ///< put in the list of proposals if not 0
   uint32_t maxContext = 32;
   uint32_t chunk = 8;     ///< rows of a prefill call; calls of more than 8 do not fit the log

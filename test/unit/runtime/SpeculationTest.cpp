@@ -459,7 +459,7 @@ TEST_F(SpeculationTest, CutTextCallEndsARecurrentSequence) {
 }
 
 TEST_F(SpeculationTest, CutBeforeACallIsHarmless) {
-  auto context = make({.recurrent = true});
+  auto context = make({.recurrent = true, .pauses = 2});
   ASSERT_TRUE(context);
   ASSERT_TRUE(context->submit(Tokens{1, 2, 3}).ok());
   context->cancel();
@@ -477,6 +477,7 @@ TEST_F(SpeculationTest, CutBeforeACallIsHarmless) {
   EXPECT_EQ(copyOf(context->logits()), DraftModel::logits(countingFrom(1, 6)));
   context->cancel();
   ASSERT_TRUE(context->truncate(0).ok());
+  EXPECT_EQ(context->program().phases()[0].launches.back().calls, 2u); // the setup ran to its end both times
   EXPECT_EQ(context->submit(Tokens{6}).takeError().kind, ErrorKind::Interrupted);
   ASSERT_TRUE(context->submit(Tokens{6, 7}).ok());
   EXPECT_EQ(copyOf(context->logits()), DraftModel::logits({6, 7}));
