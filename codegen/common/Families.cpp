@@ -1,5 +1,7 @@
 #include "codegen/common/Families.h"
 
+#include "codegen/common/Tiling.h"
+
 #include <algorithm>
 #include <array>
 #include <set>
@@ -305,11 +307,19 @@ uint64_t scratchBound(const KernelSignature &signature, const KernelFamily &fami
   const bool experts = signature.op == OpKind::MoeUp || signature.op == OpKind::MoeDown;
   if ((signature.op != OpKind::Linear && !experts) || signature.weights.empty())
     return 0;
-  if (experts) { // one packed row, the products of one slot
+  if (experts) {
     const uint64_t n =
         bounded(signature.weights.front().n / std::max<int64_t>(1, signature.experts), 1 << 24);
-    const uint64_t k = bounded(signature.weights.front().k, 1 << 24);
-    return (k + 127) / 128 * 128 * 4 * 4 + n * 4 * 2 + 1024;
+    const uint64_t k = (bounded(signature.weights.front().k, 1 << 24) + 127) / 128 * 128;
+    if (signature.rows.max == 1) // one packed row, the products of one slot
+      return k * 4 * 4 + n * 4 * 2 + 1024;
+    // A block of gathered and packed rows, a panel of weights, two blocks of products, the sorted routes.
+    const uint64_t entries = bounded(signature.rows.max, 1 << 20) * bounded(signature.topK, 1 << 20);
+    const uint64_t rows =
+        std::min<uint64_t>((entries + 15) / 16 * 16, static_cast<uint64_t>(kExpertRowBlock));
+    return rows * (k * 8 + 64) + 32 * (512 * 4 + 32 * 4 + rows * 4) +
+           2 * std::max(rows * 64, n) * 4 + (entries + bounded(signature.experts, 1 << 24) + 1) * 8 +
+           1024;
   }
   std::set<bool> groupSizes; // W8 quantises activations per 32 inputs, the others per 64
   for (const WeightSignature &weight : signature.weights)

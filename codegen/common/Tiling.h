@@ -35,7 +35,8 @@ struct Tiling {
 /// cpu, causal_conv: tiles of kConvTileChannels channels; cpu, gated_delta: tiles of kDeltaTileRows
 ///   rows of the state of one value head, head by head. Each tile takes all activation rows in turn.
 /// cpu, moe_up, moe_down: tiles of kExpertTileUnits outputs of an expert (up: pairs of gate and up
-///   row); each tile takes all rows and slots.
+///   row), the same outputs of every expert, so that threads have even shares whatever the routes; each
+///   tile takes all rows and slots.
 /// cpu, others: one tile per row.
 /// reference: one tile per row for every op, one tile for last_row.
 Tiling tilingFor(const KernelSignature &signature, std::string_view executor);
@@ -53,6 +54,9 @@ inline constexpr int64_t kDeltaTileRows = 16;
 
 /// Outputs of one tile of moe_up and moe_down.
 inline constexpr int64_t kExpertTileUnits = 16;
+/// Rows of one expert that they multiply at a time, above one row per call: enough to pay for unpacking
+/// a panel of weights, few enough that the packed rows stay in the second-level cache.
+inline constexpr int64_t kExpertRowBlock = 64;
 
 /// First tile of every segment, plus the total as last entry.
 std::vector<int64_t> segmentFirstTiles(const std::vector<int64_t> &n, int64_t granule);

@@ -36,6 +36,39 @@ NI_INLINE void moeRoute(const float *logits, int64_t experts, int64_t slots, flo
     out[slots + s] /= total;
 }
 
+/// Entries r * slots + s of all routes, sorted by their expert, in rising order within one (a counting sort, so the
+/// order does not depend on anything but the routes). What names no expert is taken for expert 0.
+NI_INLINE void expertGroups(const float *routes, int64_t rows, int64_t slots, int64_t experts, int64_t *first,
+                            int64_t *entries) {
+  const auto expertOf = [&](int64_t row, int64_t slot) {
+    const float number = routes[row * 2 * slots + slot];
+    return number >= 0.0f && number < static_cast<float>(experts) ? static_cast<int64_t>(number) : 0;
+  };
+  for (int64_t e = 0; e <= experts; ++e)
+    first[e] = 0;
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t s = 0; s < slots; ++s)
+      ++first[expertOf(r, s) + 1];
+  for (int64_t e = 0; e < experts; ++e)
+    first[e + 1] += first[e];
+  // first[e] walks to the end of expert e, which is where e + 1 began.
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t s = 0; s < slots; ++s)
+      entries[first[expertOf(r, s)]++] = r * slots + s;
+  for (int64_t e = experts; e > 0; --e)
+    first[e] = first[e - 1];
+  first[0] = 0;
+}
+
+NI_INLINE void gatherRows(const float *x, const int64_t *entries, int64_t divisor, int64_t count, int64_t k,
+                          float *out) {
+  for (int64_t i = 0; i < count; ++i) {
+    const float *from = x + entries[i] / divisor * k;
+    for (int64_t j = 0; j < k; j += kLanes)
+      storeSome(out + i * k + j, k - j, loadSome(from + j, k - j));
+  }
+}
+
 NI_INLINE void sigmoidScale(const float *x, const float *gate, int64_t n, float *out) {
   const F factor = sigmoid(setF(*gate));
   for (int64_t i = 0; i < n; i += kLanes)

@@ -130,6 +130,13 @@ NI_EXPORT ni_sigmoid_scale(const float *x, const float *gate, int64_t n, float *
   micro::sigmoidScale(x, gate, n, out);
 }
 NI_EXPORT ni_scale_add(const float *x, float factor, int64_t n, float *out) { micro::scaleAdd(x, factor, n, out); }
+NI_EXPORT ni_expert_groups(const float *routes, int64_t rows, int64_t top_k, int64_t experts, int64_t *first,
+                           int64_t *entries) {
+  micro::expertGroups(routes, rows, top_k, experts, first, entries);
+}
+NI_EXPORT ni_gather_rows(const float *x, const int64_t *entries, int64_t divisor, int64_t count, int64_t k, float *out) {
+  micro::gatherRows(x, entries, divisor, count, k, out);
+}
 NI_EXPORT ni_moe_route(const float *logits, int64_t experts, int64_t top_k, float *out) {
   micro::moeRoute(logits, experts, top_k, out);
 }

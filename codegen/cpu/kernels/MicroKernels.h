@@ -205,6 +205,13 @@ void ni_scale_add(const float *x, float factor, int64_t n, float *out);
 /// as float32; out[top_k, 2 top_k) = softmax of these logits. 1 <= top_k <= experts. Numbers are below `experts` whatever
 /// the logits, NaN included: a kernel that reads the bank stays inside it.
 void ni_moe_route(const float *logits, int64_t experts, int64_t top_k, float *out);
+/// Sorts the routes of `rows` rows (as ni_moe_route writes them) by expert: the entries of expert e are
+/// entries[first[e], first[e + 1]), each row * top_k + slot, rising. first[experts + 1], entries[rows * top_k]. A number
+/// that names no expert counts as 0.
+void ni_expert_groups(const float *routes, int64_t rows, int64_t top_k, int64_t experts, int64_t *first,
+                      int64_t *entries);
+/// out[i][k] = x[entries[i] / divisor][k] for i < count; rows densely packed.
+void ni_gather_rows(const float *x, const int64_t *entries, int64_t divisor, int64_t count, int64_t k, float *out);
 /// out = gate / (1 + exp(-gate)) * up. out == gate or out == up allowed.
 void ni_silu_mul(const float *gate, const float *up, int64_t n, float *out);
 /// out = a + b. out == a or out == b allowed.

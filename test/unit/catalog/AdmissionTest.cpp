@@ -231,6 +231,16 @@ TEST(Admission, ScratchBoundCoversTheMicroKernels) {
       const int64_t perExpert = w.n / s.experts;
       for (MicroPack pack : {MicroPack::A16G64, MicroPack::A8G64})
         EXPECT_GE(bound(s), microPackedBytes(pack, 1, w.k) + perExpert * 4) << describe(s);
+      for (int64_t rows : {2, 6, 64, 512, 4096}) { // gathered, packed, panel, products twice, sorted routes
+        s.rows = s.inputRows = {1, rows};
+        const int64_t block = std::min(kExpertRowBlock, rows * s.topK);
+        for (MicroPack pack : {MicroPack::A16G64, MicroPack::A8G64})
+          EXPECT_GE(bound(s), block * w.k * 4 + microPackedBytes(pack, block, w.k) +
+                                  microLinearScratchBytes(pack, block) +
+                                  2 * std::max(block * 64, perExpert) * 4 +
+                                  (rows * s.topK + s.experts + 1) * 8)
+              << describe(s);
+      }
     }
 }
 

@@ -57,6 +57,55 @@ TEST(ExpertsTest, NumbersAreValidForNaN) {
   }
 }
 
+TEST(ExpertsTest, EntriesAreSortedByExpert) {
+  NINFER_NEEDS_LEVEL();
+  Random random{23};
+  for (const int64_t experts : {1, 2, 5, 256})
+    for (const int64_t slots : {1, 3, 8})
+      for (const int64_t rows : {1, 2, 7, 100}) {
+        std::vector<float> values(size_t(rows * 2 * slots), 0.5f);
+        std::vector<std::vector<int64_t>> expected(static_cast<size_t>(experts));
+        for (int64_t r = 0; r < rows; ++r)
+          for (int64_t s = 0; s < slots; ++s) {
+            int64_t expert = random.below(experts);
+            float number = float(expert);
+            if (random.below(20) == 0) { // no expert of this bank
+              const float wrong[] = {-1.0f, float(experts), 1e30f, std::nanf(""), -HUGE_VALF};
+              number = wrong[random.below(5)];
+              expert = 0;
+            }
+            values[size_t(r * 2 * slots + s)] = number;
+            expected[size_t(expert)].push_back(r * slots + s);
+          }
+        Guarded routes = guardedFloats(values), first(size_t(experts + 1) * 8), entries(size_t(rows * slots) * 8);
+        ni_expert_groups(routes.as<float>(), rows, slots, experts, first.as<int64_t>(), entries.as<int64_t>());
+        int64_t at = 0;
+        for (int64_t e = 0; e < experts; ++e) {
+          ASSERT_EQ(first.as<int64_t>()[e], at) << experts << ' ' << slots << ' ' << rows << ' ' << e;
+          for (const int64_t entry : expected[size_t(e)])
+            ASSERT_EQ(entries.as<int64_t>()[at++], entry);
+        }
+        ASSERT_EQ(first.as<int64_t>()[experts], rows * slots);
+      }
+}
+
+TEST(ExpertsTest, GatherRows) {
+  NINFER_NEEDS_LEVEL();
+  for (const int64_t k : {1, 7, 16, 33, 100})
+    for (const int64_t divisor : {1, 3}) {
+      std::vector<float> values(size_t(5 * k));
+      std::iota(values.begin(), values.end(), 1.0f);
+      Guarded x = guardedFloats(values), out(size_t(4 * k) * 4);
+      std::vector<int64_t> entries = {4, 0, 2, 4};
+      for (int64_t &entry : entries)
+        entry = entry * divisor + divisor - 1;
+      ni_gather_rows(x.as<float>(), entries.data(), divisor, 4, k, out.as<float>());
+      for (size_t i = 0; i < 4; ++i)
+        for (size_t j = 0; j < size_t(k); ++j)
+          ASSERT_EQ(out.as<float>()[i * size_t(k) + j], values[size_t(entries[i] / divisor * k) + j]);
+    }
+}
+
 TEST(ExpertsTest, SigmoidScaleAndScaleAdd) {
   NINFER_NEEDS_LEVEL();
   Random random{22};
