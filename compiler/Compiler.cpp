@@ -25,7 +25,7 @@
 namespace ninfer {
 namespace {
 
-constexpr int64_t kDefaultContext = 4096, kDefaultChunk = 64;
+constexpr int64_t kDefaultContext = 4096, kDefaultChunk = 64, kDefaultPatches = 4096;
 constexpr const char *kVersion = "0.1.0";
 
 std::optional<KvCodec> kvCodecFromName(std::string_view name) {
@@ -136,6 +136,8 @@ private:
     if (options_.draftTokens < 0 || options_.draftTokens > kMostDrafts)
       return usage("--draft-tokens: expected 1 to " + std::to_string(kMostDrafts) + ", got " +
                    std::to_string(options_.draftTokens));
+    if (options_.visionMaxPatches && !options_.vision)
+      return usage("--vision-max-patches is of no use without --vision");
     if (!kvCodecFromName(options_.kvDtype))
       return usage("kv dtype: expected bf16, f32 or int8, got '" + options_.kvDtype + "'");
     const std::vector<std::string> stages = emitStages();
@@ -177,7 +179,8 @@ private:
       report_.publicName = directory_.metadata["name"].get<std::string>();
     NINFER_RETURN_IF_ERROR(stage("open"));
     NINFER_ASSIGN_OR_RETURN(spec_, recogniseModel(directory_, name,
-                                                  {.mtp = options_.draftTokens != 0}));
+                                                  {.mtp = options_.draftTokens != 0,
+                                                   .vision = options_.vision}));
     NINFER_RETURN_IF_ERROR(narrowPolicies(name));
     return stage("model");
   }
@@ -253,10 +256,24 @@ private:
     graphOptions_.prefillChunk = report_.prefillChunk = chunk;
     graphOptions_.kvCodec = *kvCodecFromName(options_.kvDtype);
     graphOptions_.traceLayers = options_.traceLayers;
+    NINFER_RETURN_IF_ERROR(choosePatches());
     report_.architecture = spec_.architecture();
     report_.layers = spec_.numLayers();
     report_.vocabSize = spec_.vocabSize();
     report_.parameters = spec_.parameters.size();
+    return {};
+  }
+
+  Status choosePatches() {
+    if (!spec_.vision)
+      return {};
+    const int64_t merged = spec_.vision->mergedPatches();
+    const int64_t patches =
+        options_.visionMaxPatches.value_or(std::max(merged, kDefaultPatches / merged * merged));
+    if (patches < merged || patches % merged != 0)
+      return usage("--vision-max-patches: expected a multiple of " + std::to_string(merged) +
+                   " (spatial_merge_size squared), got " + std::to_string(patches));
+    graphOptions_.visionMaxPatches = report_.visionMaxPatches = patches;
     return {};
   }
 
@@ -311,6 +328,9 @@ private:
       input.provenance.emplace_back("draft_tokens", std::to_string(options_.draftTokens));
     if (options_.traceLayers)
       input.provenance.emplace_back("trace_layers", "true");
+    if (spec_.vision)
+      input.provenance.emplace_back("vision_max_patches",
+                                    std::to_string(report_.visionMaxPatches));
     if (options_.activationPolicy)
       input.provenance.emplace_back("activation_policy",
                                     std::string(canonicalName(*options_.activationPolicy)));

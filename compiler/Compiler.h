@@ -34,6 +34,10 @@ struct BuildOptions {
   std::string kvDtype = "bf16";        ///< bf16, f32, int8
   /// Tokens that the draft layer (component mtp) may propose per step, 1..15; 0: no speculation.
   int64_t draftTokens = 0;
+  bool vision = false;                 ///< the vision tower too: images to embeddings
+  /// Patches of the largest image, a multiple of spatial_merge_size squared; default 4096, rounded down
+  /// to one. An error without `vision`.
+  std::optional<int64_t> visionMaxPatches;
   /// Policy of uses that state none. An error when every use states one.
   std::optional<ActivationPolicy> activationPolicy;
   bool traceLayers = false; ///< the residual stream after every step of it is an output of each phase
@@ -75,6 +79,7 @@ struct BuildReport {
   uint64_t payloadBytes = 0;
   int64_t layers = 0, vocabSize = 0, maxContext = 0, prefillChunk = 0;
   size_t parameters = 0;
+  int64_t visionMaxPatches = 0; ///< 0: no vision tower
   std::string output; ///< empty: dry run
   uint64_t planBytes = 0;
   std::string planSha256; ///< of the whole file

@@ -6,6 +6,7 @@
 #include "convert/ModelConfig.h"
 #include "convert/SourceTensor.h"
 #include "convert/quantized/Import.h"
+#include "models/VisionConfig.h"
 
 #include <filesystem>
 #include <optional>
@@ -19,19 +20,6 @@ struct SourceResource {
   std::string role; ///< "tokenizer.json", ...
   std::string bytes;
   std::string component = "text";
-};
-
-/// Dimensions of a vision tower, as components.vision.config stores them.
-struct VisionConfig {
-  bool moe = false; ///< beside a sparse text model
-  int64_t depth = 0;
-  int64_t hiddenSize = 0;
-  int64_t intermediateSize = 0;
-  int64_t numHeads = 0;
-  int64_t patchSize = 0;
-  int64_t temporalPatchSize = 0;
-  int64_t spatialMergeSize = 0;
-  int64_t numPositions = 0; ///< a square
 };
 
 /// Order of rows inside each head of q and k.

@@ -10,24 +10,6 @@ namespace {
 
 const char *const kCode = "NB0314";
 
-uint64_t size(int64_t n) { return static_cast<uint64_t>(n); }
-
-struct Field {
-  const char *name;
-  int64_t VisionConfig::*value;
-  int64_t most;
-};
-constexpr Field kFields[] = {
-    {"depth", &VisionConfig::depth, 4096},
-    {"hidden_size", &VisionConfig::hiddenSize, 1 << 20},
-    {"intermediate_size", &VisionConfig::intermediateSize, 1 << 24},
-    {"num_heads", &VisionConfig::numHeads, 1 << 16},
-    {"patch_size", &VisionConfig::patchSize, 1024},
-    {"temporal_patch_size", &VisionConfig::temporalPatchSize, 64},
-    {"spatial_merge_size", &VisionConfig::spatialMergeSize, 64},
-    {"num_position_embeddings", &VisionConfig::numPositions, 1 << 24},
-};
-
 Error badVision(const std::string &where, const std::string &text) {
   return makeError(ErrorKind::BadFile, kCode, where + " " + text);
 }
@@ -50,62 +32,46 @@ Status checkImplied(ConfigMembers &members) {
   return inner.refuseUnless("rope_theta", 10000.0, "the base of the tower's positions is fixed");
 }
 
-/// Collects the parameters.
-class Tower {
-public:
-  std::vector<VisionParameter> out;
-
-  VisionParameter &add(const std::string &name, std::vector<uint64_t> shape,
-                       const std::string &tensor) {
-    VisionParameter p;
-    p.spec.name = "vision/" + name;
-    p.spec.shape = shape;
-    p.tensor = tensor;
-    p.tensorShape = std::move(shape);
-    out.push_back(std::move(p));
-    return out.back();
-  }
-  VisionParameter &direct(const std::string &name, std::vector<uint64_t> shape,
-                          const std::string &tensor) {
-    VisionParameter &p = add(name, std::move(shape), tensor);
-    p.spec.direct = true;
-    return p;
-  }
-  VisionParameter &matrix(const std::string &name, uint64_t rows, uint64_t columns,
-                          const std::string &tensor, const std::string &input) {
-    VisionParameter &p = add(name, {rows, columns}, tensor);
-    p.spec.input = "vision/" + input;
-    return p;
-  }
-  /// A matrix and its bias.
-  void linear(const std::string &name, uint64_t rows, uint64_t columns, const std::string &tensor,
-              const std::string &input) {
-    matrix(name, rows, columns, tensor + ".weight", input);
-    direct(name + "_bias", {rows}, tensor + ".bias");
-  }
-  void norm(const std::string &name, uint64_t width, const std::string &tensor) {
-    direct(name + "_weight", {width}, tensor + ".weight");
-    direct(name + "_bias", {width}, tensor + ".bias");
-  }
-
-  /// Query, key and value lie one under the other in one tensor, and stay so.
-  void attention(const std::string &layer, uint64_t width, const std::string &tensor) {
-    const char *const parts[] = {"query", "key", "value"};
-    for (uint64_t i = 0; i < 3; ++i) {
-      VisionParameter &p = matrix(layer + "attention/" + parts[i], width, width,
-                                  tensor + ".weight", layer + "attention_input");
-      p.tensorShape = {3 * width, width};
-      p.rows = {i * width, width, width};
-      p.bank = "vision/" + layer + "attention/qkv";
-    }
-    for (const char *part : parts) {
-      VisionParameter &p =
-          direct(layer + "attention/" + part + "_bias", {width}, tensor + ".bias");
-      p.tensorShape = {3 * width};
-      p.bank = "vision/" + layer + "attention/qkv_bias";
-    }
-  }
+/// Where the parts of a parameter's name go in the tensor's.
+struct Renamed {
+  std::string_view parameter, tensor;
 };
+constexpr Renamed kOutside[] = {{"patch_embedding", "patch_embed.proj.weight"},
+                                {"patch_embedding_bias", "patch_embed.proj.bias"},
+                                {"position_embedding", "pos_embed.weight"}};
+/// The norms and linear maps of a block and of the merger.
+constexpr Renamed kModules[] = {{"attention/output", "attn.proj"}, {"mlp/fc1", "mlp.linear_fc1"},
+                                {"mlp/fc2", "mlp.linear_fc2"},     {"fc1", "linear_fc1"},
+                                {"fc2", "linear_fc2"},             {"norm1", "norm1"},
+                                {"norm2", "norm2"},                {"norm", "norm"}};
+
+/// Takes `suffix` off the end of `name`.
+bool consumeBack(std::string_view &name, std::string_view suffix) {
+  if (!name.ends_with(suffix))
+    return false;
+  name.remove_suffix(suffix.size());
+  return true;
+}
+
+/// The tensor of a parameter inside a block or the merger, whose prefix is `stem`.
+void nameTensor(VisionParameter &p, std::string_view name, const std::string &stem,
+                const std::string &bank) {
+  const std::string end = consumeBack(name, "_bias") ? ".bias" : ".weight";
+  (void)consumeBack(name, "_weight");
+  const char *const parts[] = {"attention/query", "attention/key", "attention/value"};
+  for (uint64_t i = 0; i < 3; ++i)
+    if (name == parts[i]) { // one under the other in one tensor, and stay so
+      const uint64_t width = p.spec.shape[0];
+      p.tensor = stem + "attn.qkv" + end;
+      p.tensorShape[0] = 3 * width;
+      p.rows = {i * width, width, width};
+      p.bank = bank + "attention/qkv" + (end == ".bias" ? "_bias" : "");
+      return;
+    }
+  for (const Renamed &module : kModules)
+    if (name == module.parameter)
+      p.tensor = stem + std::string(module.tensor) + end;
+}
 
 } // namespace
 
@@ -124,22 +90,10 @@ Result<VisionConfig> visionFromHuggingFace(const Json &config, const HybridConfi
     return badVision(members.where("model_type"),
                      "must be \"" + family + "_vision\", got " + jsonExcerpt(*type));
   NINFER_RETURN_IF_ERROR(checkImplied(members));
-  for (const Field &field : kFields) {
+  for (const VisionField &field : visionFields()) {
     NINFER_ASSIGN_OR_RETURN(out.*field.value, members.integer(field.name));
-    if (out.*field.value > field.most)
-      return badVision(members.where(field.name), "must be at most " + std::to_string(field.most) +
-                                                      ", got " + std::to_string(out.*field.value));
   }
-  if (out.hiddenSize % out.numHeads != 0 || out.hiddenSize / out.numHeads % 4 != 0)
-    return badVision(members.where("hidden_size"),
-                     "must be num_heads times a multiple of 4, got " +
-                         std::to_string(out.hiddenSize) + " and " + std::to_string(out.numHeads));
-  int64_t side = 0;
-  while ((side + 1) * (side + 1) <= out.numPositions)
-    ++side;
-  if (side * side != out.numPositions)
-    return badVision(members.where("num_position_embeddings"),
-                     "must be a square, got " + std::to_string(out.numPositions));
+  NINFER_RETURN_IF_ERROR(checkVisionConfig(out, fileName + ": vision_config", kCode));
   NINFER_ASSIGN_OR_RETURN(int64_t width, members.integer("out_hidden_size", text.hiddenSize));
   if (width != text.hiddenSize)
     return badVision(members.where("out_hidden_size"),
@@ -151,39 +105,33 @@ Result<VisionConfig> visionFromHuggingFace(const Json &config, const HybridConfi
   return out;
 }
 
-Json toJson(const VisionConfig &config) {
-  Json out = {{"model_type", config.moe ? "qwen3_5_moe_vision" : "qwen3_5_vision"}};
-  for (const Field &field : kFields)
-    out[field.name] = config.*field.value;
-  return out;
-}
-
 std::vector<VisionParameter> visionParameters(const VisionConfig &c, uint64_t hidden) {
-  const uint64_t width = size(c.hiddenSize), inner = size(c.intermediateSize);
-  const uint64_t patch = size(c.patchSize), frames = size(c.temporalPatchSize);
-  const uint64_t merged = size(c.spatialMergeSize) * size(c.spatialMergeSize) * width;
-  Tower tower;
-  tower.matrix("patch_embedding", width, 3 * frames * patch * patch, "patch_embed.proj.weight",
-               "patch_input")
-      .tensorShape = {width, 3, frames, patch, patch};
-  tower.direct("patch_embedding_bias", {width}, "patch_embed.proj.bias");
-  tower.direct("position_embedding", {size(c.numPositions), width}, "pos_embed.weight");
-  for (int64_t i = 0; i < c.depth; ++i) {
-    const std::string layer = "layers/" + std::to_string(i) + "/";
-    const std::string block = "blocks." + std::to_string(i) + ".";
-    tower.norm(layer + "norm1", width, block + "norm1");
-    tower.attention(layer, width, block + "attn.qkv");
-    tower.linear(layer + "attention/output", width, width, block + "attn.proj",
-                 layer + "attention_output");
-    tower.norm(layer + "norm2", width, block + "norm2");
-    tower.linear(layer + "mlp/fc1", inner, width, block + "mlp.linear_fc1", layer + "mlp_input");
-    tower.linear(layer + "mlp/fc2", width, inner, block + "mlp.linear_fc2",
-                 layer + "mlp_activation");
+  constexpr std::string_view tower = "vision/", layers = "layers/", merger = "merger/";
+  std::vector<VisionParameter> out;
+  for (ParameterSpec &spec : visionInventory(c, static_cast<int64_t>(hidden))) {
+    VisionParameter p;
+    p.spec = std::move(spec);
+    p.tensorShape = p.spec.shape;
+    std::string_view name = p.spec.name;
+    name.remove_prefix(tower.size());
+    for (const Renamed &outside : kOutside)
+      if (name == outside.parameter)
+        p.tensor = outside.tensor;
+    if (name == "patch_embedding") {
+      auto size = [](int64_t n) { return static_cast<uint64_t>(n); };
+      p.tensorShape = {p.spec.shape[0], 3, size(c.temporalPatchSize), size(c.patchSize),
+                       size(c.patchSize)};
+    } else if (name.starts_with(layers)) {
+      const size_t slash = name.find('/', layers.size());
+      const std::string layer(name.substr(layers.size(), slash - layers.size()));
+      nameTensor(p, name.substr(slash + 1), "blocks." + layer + ".",
+                 std::string(tower) + std::string(layers) + layer + "/");
+    } else if (name.starts_with(merger)) {
+      nameTensor(p, name.substr(merger.size()), "merger.", "");
+    }
+    out.push_back(std::move(p));
   }
-  tower.norm("merger/norm", width, "merger.norm");
-  tower.linear("merger/fc1", merged, merged, "merger.linear_fc1", "merger/input");
-  tower.linear("merger/fc2", hidden, merged, "merger.linear_fc2", "merger/activation");
-  return std::move(tower.out);
+  return out;
 }
 
 Result<std::vector<SourceResource>> visionFilesOfFolder(const ModelFolder &folder,

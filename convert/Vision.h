@@ -5,6 +5,7 @@
 #define NINFER_CONVERT_VISION_H
 
 #include "convert/Checkpoint.h"
+#include "models/Vision.h"
 #include "support/Json.h"
 
 #include <string>
@@ -19,9 +20,6 @@ class ModelFolder;
 Result<VisionConfig> visionFromHuggingFace(const Json &config, const HybridConfig &text,
                                            const std::string &fileName,
                                            std::vector<std::string> &notes);
-
-/// components.vision.config.
-Json toJson(const VisionConfig &config);
 
 /// One parameter and its tensor.
 struct VisionParameter {

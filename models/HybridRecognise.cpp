@@ -2,6 +2,7 @@
 // selected, mtp with the proposal head. Other components are told and left unread.
 #include "models/Bind.h"
 #include "models/Hybrid.h"
+#include "models/Vision.h"
 #include "support/Json.h"
 
 #include <set>
@@ -27,6 +28,8 @@ public:
     NINFER_RETURN_IF_ERROR(bind("text", "text", hybridInventory(config())));
     if (options_.mtp)
       NINFER_RETURN_IF_ERROR(bindMtp());
+    if (options_.vision)
+      NINFER_RETURN_IF_ERROR(bindVision());
     noteUnread();
     return std::move(spec_);
   }
@@ -44,15 +47,28 @@ private:
     const auto mtp = directory_.components.find("mtp");
     if (mtp != directory_.components.end())
       return checkMtpComponent(mtp->second);
-    if (!options_.mtp)
-      return Status();
+    return options_.mtp ? missing("mtp") : Status();
+  }
+
+  Status missing(const std::string &component) const {
     Status status(makeError(ErrorKind::Unsupported, "NB0308",
-                            fileName_ + ": component mtp was selected, but the artifact has none"));
+                            fileName_ + ": component " + component +
+                                " was selected, but the artifact has none"));
     std::string names;
-    for (const auto &[name, component] : directory_.components)
+    for (const auto &[name, unused] : directory_.components)
       names += (names.empty() ? "" : ", ") + name;
     status.note("components: " + names);
     return status;
+  }
+
+  Status bindVision() {
+    const auto vision = directory_.components.find("vision");
+    if (vision == directory_.components.end())
+      return missing("vision");
+    NINFER_ASSIGN_OR_RETURN(
+        spec_.vision,
+        parseVisionConfig(vision->second.config, fileName_, config().moe.has_value()));
+    return bind("vision", "vision", visionInventory(*spec_.vision, config().hiddenSize));
   }
 
   /// hybrid_c10
@@ -132,7 +148,8 @@ private:
                             " objects left unread");
     };
     for (const auto &[name, component] : directory_.components)
-      if (name != "text" && !(name == "mtp" && options_.mtp))
+      if (name != "text" && !(name == "mtp" && options_.mtp) &&
+          !(name == "vision" && options_.vision))
         note("component " + name, name);
     if (directory_.components.at("text").proposal && !options_.mtp)
       note("the proposal head", "proposal");

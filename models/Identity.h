@@ -28,7 +28,7 @@ struct StoredTensor {
   Format format = Format::BF16;
   /// The published format of this role is not established: any registered matrix format is taken.
   bool anyFormat = false;
-  /// Parameters stored here, in row order; empty for vision and for divisors.
+  /// Parameters stored here, in row order; empty for divisors.
   std::vector<StoredRows> parameters;
   /// Set for an input scale divisor: the tensor whose activation it divides.
   std::string divisorOf;
@@ -38,6 +38,7 @@ struct StoredModel {
   std::string modelId;
   std::string weightsId;
   HybridConfig config;
+  VisionConfig vision;
   uint64_t proposalRows = 0;
   /// NVFP4 matrices allow 4-bit activations and FP8 matrices 8-bit ones; else all are A16Only.
   bool narrowActivations = false;
@@ -58,9 +59,6 @@ std::optional<StoredModel> storedModel(const Identity &identity);
 
 /// Config of an identity; nothing when it is unknown.
 std::optional<HybridConfig> configOfIdentity(const Identity &identity);
-
-/// Tensors of the vision tower with its official dimensions, merging into `hiddenSize`.
-std::vector<StoredTensor> visionTensors(int64_t hiddenSize);
 
 /// recogniseModel() for framings 1 and 2 (hybrid_c15). Errors: NB0306 unknown identity, NB0307
 /// missing, extra or misshaped objects, all listed.

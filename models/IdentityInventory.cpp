@@ -1,6 +1,8 @@
 // Object inventories of the known identities: names, shapes and formats of the published files.
+#include "models/Bind.h"
 #include "models/Hybrid.h"
 #include "models/Identity.h"
+#include "models/Vision.h"
 
 #include <algorithm>
 
@@ -63,17 +65,15 @@ HybridConfig configOf(Recipe recipe) {
   return c;
 }
 
-struct VisionSizes {
-  uint64_t depth = 27, hidden = 1152, inner = 4304, merge = 2, positions = 2304;
-  uint64_t patch = 3 * 2 * 16 * 16;
-};
-
 /// Writes the inventory of one recipe in the order of the published documents.
 class Builder {
 public:
   explicit Builder(Recipe recipe) : recipe_(recipe), config_(configOf(recipe)) {
-    for (std::vector<ParameterSpec> part : {hybridInventory(config_), mtpInventory(config_),
-                                            proposalInventory(config_, {true, kProposalRows})})
+    model_.vision = publishedVision(recipe == Recipe::Moe);
+    for (std::vector<ParameterSpec> part :
+         {hybridInventory(config_), mtpInventory(config_),
+          proposalInventory(config_, {true, kProposalRows}),
+          visionInventory(model_.vision, config_.hiddenSize)})
       for (ParameterSpec &p : part)
         shapes_[p.name] = std::move(p);
   }
@@ -92,8 +92,7 @@ public:
     stored("text/draft_head", Format::Q4G64_F16S, {"proposal/head"});
     stored("text/draft_head_token_ids", Format::I32, {"proposal/token_ids"});
     mtp();
-    for (StoredTensor &tensor : visionTensors(config_.hiddenSize))
-      model_.tensors.push_back(std::move(tensor));
+    vision();
     for (const char *role :
          {"tokenizer.json", "tokenizer_config.json", "chat_template.jinja",
           "generation_config.json", "preprocessor_config.json", "video_preprocessor_config.json"})
@@ -120,7 +119,8 @@ private:
     tensor.name = std::move(name);
     tensor.format = format;
     const ParameterSpec &first = shapes_.at(parameters[0]);
-    tensor.anyFormat = recipe_ == Recipe::IntLater && !first.direct && format != Format::BF16;
+    tensor.anyFormat = recipe_ == Recipe::IntLater && !first.direct && format != Format::BF16 &&
+                       !isUnder(tensor.name, "vision");
     tensor.shape = first.shape;
     tensor.shape[0] = 0;
     for (const std::string &parameter : parameters) {
@@ -272,6 +272,36 @@ private:
     direct("mtp/final_norm");
   }
 
+  /// The same in every recipe.
+  void vision() {
+    const std::string v = "vision/";
+    stored(v + "patch_embedding", Format::Q6G64_F16S, {v + "patch_embedding"});
+    direct(v + "patch_embedding_bias");
+    direct(v + "position_embedding");
+    for (int64_t i = 0; i < model_.vision.depth; ++i) {
+      const std::string p = v + "layers/" + std::to_string(i) + "/";
+      stored(p + "attention/qkv", Format::Q4G64_F16S,
+             under(p + "attention/", {"query", "key", "value"}));
+      stored(p + "attention/qkv_bias", Format::BF16,
+             under(p + "attention/", {"query_bias", "key_bias", "value_bias"}));
+      for (const auto &[name, format] :
+           {std::pair("attention/output", Format::Q5G64_F16S),
+            std::pair("mlp/fc1", Format::Q4G64_F16S), std::pair("mlp/fc2", Format::Q5G64_F16S)}) {
+        stored(p + name, format, {p + name});
+        direct(p + name + "_bias");
+      }
+      for (const char *norm : {"norm1", "norm2"})
+        for (const char *part : {"weight", "bias"})
+          direct(p + norm + "_" + part, p + norm + "/" + part);
+    }
+    for (const char *name : {"merger/fc1", "merger/fc2"}) {
+      stored(v + name, Format::W8G32_F16S, {v + name});
+      direct(v + name + "_bias");
+    }
+    for (const char *part : {"weight", "bias"})
+      direct(v + "merger/norm_" + part, v + "merger/norm/" + part);
+  }
+
   Recipe recipe_;
   HybridConfig config_;
   std::map<std::string, ParameterSpec> shapes_;
@@ -305,42 +335,6 @@ std::optional<StoredModel> storedModel(const Identity &identity) {
   model.modelId = known->identity.modelId;
   model.weightsId = known->identity.weightsId;
   return model;
-}
-
-std::vector<StoredTensor> visionTensors(int64_t hiddenSize) {
-  const VisionSizes v;
-  const uint64_t merged = v.merge * v.merge * v.hidden, out = static_cast<uint64_t>(hiddenSize);
-  std::vector<StoredTensor> tensors;
-  auto add = [&](std::string name, std::vector<uint64_t> shape, Format format = Format::BF16) {
-    StoredTensor tensor;
-    tensor.name = "vision/" + name;
-    tensor.shape = std::move(shape);
-    tensor.format = format;
-    tensors.push_back(std::move(tensor));
-  };
-  add("patch_embedding", {v.hidden, v.patch}, Format::Q6G64_F16S);
-  add("patch_embedding_bias", {v.hidden});
-  add("position_embedding", {v.positions, v.hidden});
-  for (uint64_t i = 0; i < v.depth; ++i) {
-    const std::string p = "layers/" + std::to_string(i) + "/";
-    add(p + "attention/qkv", {3 * v.hidden, v.hidden}, Format::Q4G64_F16S);
-    add(p + "attention/qkv_bias", {3 * v.hidden});
-    add(p + "attention/output", {v.hidden, v.hidden}, Format::Q5G64_F16S);
-    add(p + "attention/output_bias", {v.hidden});
-    add(p + "mlp/fc1", {v.inner, v.hidden}, Format::Q4G64_F16S);
-    add(p + "mlp/fc1_bias", {v.inner});
-    add(p + "mlp/fc2", {v.hidden, v.inner}, Format::Q5G64_F16S);
-    add(p + "mlp/fc2_bias", {v.hidden});
-    for (const char *norm : {"norm1/weight", "norm1/bias", "norm2/weight", "norm2/bias"})
-      add(p + norm, {v.hidden});
-  }
-  add("merger/fc1", {merged, merged}, Format::W8G32_F16S);
-  add("merger/fc1_bias", {merged});
-  add("merger/fc2", {out, merged}, Format::W8G32_F16S);
-  add("merger/fc2_bias", {out});
-  add("merger/norm/weight", {v.hidden});
-  add("merger/norm/bias", {v.hidden});
-  return tensors;
 }
 
 } // namespace ninfer

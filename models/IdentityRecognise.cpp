@@ -3,6 +3,7 @@
 #include "models/Bind.h"
 #include "models/Hybrid.h"
 #include "models/Identity.h"
+#include "models/Vision.h"
 
 #include <map>
 
@@ -54,6 +55,10 @@ public:
       take(proposalInventory(model_.config, {true, model_.proposalRows}), spec);
       const ParameterSpec *head = spec.find("proposal/head");
       spec.mtp = MtpSpec{head->name, true, model_.proposalRows, head->policy};
+    }
+    if (options.vision) {
+      spec.vision = model_.vision;
+      take(visionInventory(model_.vision, model_.config.hiddenSize), spec);
     }
     for (const std::string &id : model_.resources)
       spec.resources[id.substr(id.find('/') + 1)] = objects_.at(id);
@@ -175,7 +180,8 @@ private:
       note("component mtp", count("mtp"));
       note("the proposal head", 2);
     }
-    note("component vision", count("vision"));
+    if (!options.vision)
+      note("component vision", count("vision"));
   }
 
   struct Bound {

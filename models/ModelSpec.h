@@ -6,6 +6,7 @@
 
 #include "artifact/container/Directory.h"
 #include "models/HybridConfig.h"
+#include "models/VisionConfig.h"
 #include "support/Status.h"
 
 #include <cstdint>
@@ -76,9 +77,10 @@ using ModelConfig = std::variant<DecoderConfig, HybridConfig>;
 
 struct ModelSpec {
   ModelConfig config;
-  /// Inventory order: text, then mtp and proposal when selected.
+  /// Inventory order: text, then mtp and proposal, then vision when selected.
   std::vector<ParameterSpec> parameters;
   std::optional<MtpSpec> mtp;
+  std::optional<VisionConfig> vision; ///< the tower, when it was selected
   /// Role (file name) -> object of the text component's resources, in every framing.
   std::map<std::string, uint32_t> resources;
   /// What was left out: "component vision is not selected; 333 objects left unread".
@@ -102,6 +104,7 @@ struct ModelSpec {
 
 struct RecogniseOptions {
   bool mtp = false; ///< select the mtp component, and the proposal head when there is one
+  bool vision = false; ///< select the vision component
 };
 
 /// Reads what an artifact holds and binds every parameter of the selected components.

@@ -29,7 +29,7 @@ struct Group {
 /// Gate and up of a swiglu that nobody else reads.
 bool isSwigluPair(LinearOp gate, LinearOp up) {
   return gate && up && gate != up && gate->hasOneUse() && up->hasOneUse() &&
-         gate.getX() == up.getX() && hasIntegerCodes(gate) == hasIntegerCodes(up) &&
+         gate.getX() == up.getX() && gate.getRowGroup() == up.getRowGroup() && hasIntegerCodes(gate) == hasIntegerCodes(up) &&
          gate->getBlock() == up->getBlock();
 }
 
@@ -70,10 +70,11 @@ llvm::SmallVector<Group> findGroups(Block &block) {
     taken.insert(group->epilogue);
     groups.push_back(*group);
   }
-  llvm::MapVector<std::pair<Value, int>, size_t>
-      open; // (input, class) -> index of the group to extend
+  llvm::MapVector<std::pair<Value, int64_t>, size_t>
+      open; // (input, class and row group) -> index of the group to extend
   for (LinearOp linear : plain) {
-    auto [slot, fresh] = open.insert({{linear.getX(), hasIntegerCodes(linear)}, groups.size()});
+    auto [slot, fresh] = open.insert(
+        {{linear.getX(), 2 * linear.getRowGroup() + hasIntegerCodes(linear)}, groups.size()});
     if (!fresh && static_cast<int64_t>(groups[slot->second].linears.size()) == kMaxSegments) {
       slot->second = groups.size();
       fresh = true;

@@ -154,7 +154,8 @@ def PlanMemoryPass : Pass<"ninfer-plan-memory", "::mlir::ModuleOp"> {
     Precondition: functions with a phase hold launches and taps only (ninfer-outline-kernels).
 
     Postcondition: every launch has `offsets`, the arena bytes of its results, multiples of 64, at the largest number
-    of rows; the function has `ninfer.arena_bytes` and `ninfer.tokens_offset`. Values that live at the same launch
+    of rows; the function has `ninfer.arena_bytes` and `ninfer.tokens_offset`, or, when its arguments are ports
+    (`ninfer.port`), `ninfer.port_offsets`, one offset per port. Values that live at the same launch
     share no byte; a result never lies over an operand of its launch. Tokens live until their last launch, the
     returned value and tapped ones until the end. Taps have distinct names. Every `ninfer.state` has `ninfer.bytes`.
 

@@ -66,6 +66,12 @@ private:
     for (BlockArgument argument : block.getArguments())
       if (isa<RankedTensorType>(argument.getType()) && failed(add(live, argument, 0, phase)))
         return failure();
+    for (BlockArgument argument : block.getArguments())
+      if (function.getArgAttr(argument.getArgNumber(), NinferDialect::kPort) &&
+          !live.index.contains(argument))
+        return emitFunctionError(function) << "argument " << argument.getArgNumber()
+                                           << ": expected a tensor, since it is a port, got "
+                                           << argument.getType();
     int64_t step = 0;
     for (Operation &op : block) {
       if (isa<ParamOp, StateRefOp, TapOp>(op))
@@ -83,11 +89,12 @@ private:
     for (auto tap : block.getOps<TapOp>()) // read after the call
       if (auto found = live.index.find(tap.getX()); found != live.index.end())
         live.values[found->second].end = step;
-    const bool takesTokens = phase.phase != KernelPhase::Commit;
+    const bool takesInput = phase.phase != KernelPhase::Commit;
     if (live.index.empty() ||
-        (takesTokens && (!block.getNumArguments() || !live.index.contains(block.getArgument(0)))))
-      return emitFunctionError(function) << (takesTokens ? "expected the tokens as first argument"
-                                                         : "expected a value in the arena");
+        (takesInput && (!block.getNumArguments() || !live.index.contains(block.getArgument(0)))))
+      return emitFunctionError(function)
+             << (takesInput ? "expected a tensor as first argument: the tokens, or the first port"
+                            : "expected a value in the arena");
     return live;
   }
 
@@ -136,7 +143,13 @@ private:
     }
     function->setAttr(NinferDialect::kArenaBytes,
                       builder.getI64IntegerAttr(static_cast<int64_t>(arena->bytes)));
-    if (block.getNumArguments() && live->index.contains(block.getArgument(0)))
+    llvm::SmallVector<int64_t> ports;
+    for (BlockArgument argument : block.getArguments())
+      if (function.getArgAttr(argument.getArgNumber(), NinferDialect::kPort))
+        ports.push_back(static_cast<int64_t>(arena->offsets[live->index.lookup(argument)]));
+    if (!ports.empty())
+      function->setAttr(NinferDialect::kPortOffsets, builder.getDenseI64ArrayAttr(ports));
+    else if (block.getNumArguments() && live->index.contains(block.getArgument(0)))
       function->setAttr(NinferDialect::kTokensOffset,
                         builder.getI64IntegerAttr(static_cast<int64_t>(arena->offsets.front())));
     arenaBytes.updateMax(arena->bytes);

@@ -53,6 +53,14 @@ private:
                                                     : StateCodec::BF16;
   }
 
+  void grouped(int64_t group) {
+    s_.rowGroup = group;
+    for (RowRange *range : {&s_.rows, &s_.inputRows}) {
+      range->min = std::max<int64_t>(1, range->min / group);
+      range->max = std::max<int64_t>(1, range->max / group);
+    }
+  }
+
   void linear(LinearOp op) {
     s_.weights.push_back(weightOf(op.getWeight().getType()));
     s_.policy = s_.weights.size() == 1 ? op.getPolicy() : std::min(s_.policy, op.getPolicy());
@@ -85,6 +93,7 @@ private:
           s_.op = OpKind::Linear;
           linear(l);
           rows(l.getX(), l.getResult());
+          grouped(l.getRowGroup());
           return success();
         })
         .Case([&](RopeOp r) {
@@ -176,6 +185,51 @@ private:
           rows(o.getResult(), o.getResult());
           return success();
         })
+        .Case([&](LayerNormOp n) {
+          s_.op = OpKind::LayerNorm;
+          s_.normFormats = {n.getWeight().getType().getFormat(),
+                            n.getBias().getType().getFormat()};
+          s_.width = widthOf(n.getX());
+          rows(n.getX(), n.getResult());
+          return success();
+        })
+        .Case([&](BiasOp b) {
+          s_.op = OpKind::Bias;
+          s_.normFormats = {b.getBias().getType().getFormat()};
+          s_.width = widthOf(b.getX());
+          s_.rowGroup = b.getRowGroup();
+          rows(b.getX(), b.getResult());
+          return success();
+        })
+        .Case([&](GeluOp g) {
+          s_.op = OpKind::Gelu;
+          s_.tanh = g.getTanh();
+          s_.width = widthOf(g.getX());
+          rows(g.getX(), g.getResult());
+          return success();
+        })
+        .Case([&](AxialRopeOp r) {
+          s_.op = OpKind::AxialRope;
+          s_.heads = r.getHeads();
+          s_.headDim = s_.rotaryDim = widthOf(r.getX()) / r.getHeads();
+          s_.capacity = r.getTable().getType().getCapacity();
+          rows(r.getX(), r.getResult());
+          return success();
+        })
+        .Case([&](FullAttentionOp a) {
+          s_.op = OpKind::FullAttention;
+          s_.heads = a.getHeads();
+          s_.headDim = widthOf(a.getQuery()) / a.getHeads();
+          rows(a.getQuery(), a.getResult());
+          return success();
+        })
+        .Case([&](InterpolateOp i) {
+          s_.op = OpKind::Interpolate;
+          s_.weights = {weightOf(i.getTable().getType())};
+          s_.taps = widthOf(i.getIndices());
+          rows(i.getIndices(), i.getResult());
+          return success();
+        })
         .Case<SwigluOp, SigmoidGateOp, AddOp, LastRowOp>([&](auto e) {
           Operation *element = e;
           s_.op = isa<SwigluOp>(element)        ? OpKind::Swiglu
@@ -230,7 +284,7 @@ private:
                                  : KernelPrologue::None;
     LinearOp first;
     for (; auto l = dyn_cast<LinearOp>(*it); ++it) {
-      if (first && l.getX() != first.getX())
+      if (first && (l.getX() != first.getX() || l.getRowGroup() != first.getRowGroup()))
         return refuse("linears of one input", *l);
       if (!first)
         first = l;
@@ -246,6 +300,7 @@ private:
     if (!isa<YieldOp>(*it))
       return refuse("the end of the group", *it);
     rows(input, first.getResult());
+    grouped(first.getRowGroup());
     return success();
   }
 

@@ -125,6 +125,7 @@ void checkShapes(Checks &checks, const KernelFamily &family, const KernelSignatu
   checks.limit("key dim", family.keyDim, s.keyDim);
   checks.limit("rotary dim", family.rotaryDim, s.rotaryDim);
   checks.limit("taps", family.taps, s.taps);
+  checks.limit("row group", family.rowGroup, s.rowGroup);
   checks.limit("experts", family.experts, s.experts);
   checks.limit("top k", family.topK, s.topK);
   checks.limit("capacity", family.capacity, s.capacity);

@@ -39,6 +39,9 @@ constexpr Limit kRotatedDim{2, 1024, 2}; ///< rope turns pairs
 constexpr Limit kTurnedHead{2, 1024};    ///< holds at least one pair
 constexpr Limit kTaps{2, 8};
 constexpr Limit kDeltaPeekRows{1, 16}; ///< one block of tokens of the micro-kernel
+constexpr Limit kTableRows{1, 16}; ///< table rows that one row of interpolate sums
+constexpr Limit kRowGroup{1, 4096};
+constexpr Limit kAxialDim{4, 1024, 4}; ///< two axes of pairs
 constexpr Limit kExperts{1, 4096};
 constexpr Limit kTopK{1, 64};
 
@@ -92,6 +95,7 @@ KernelFamily cpuLinear(std::string_view name, KernelProfile profile,
   f.segments = {1, kMaxSegments};
   f.n = kOutputs;
   f.k = kWidth;
+  f.rowGroup = kRowGroup;
   f.priority = priority;
   return f;
 }
@@ -119,6 +123,7 @@ KernelFamily withShapes(KernelFamily f) {
   case OpKind::Linear:
     f.n = kOutputs;
     f.k = kWidth;
+    f.rowGroup = kRowGroup;
     break;
   case OpKind::HeadNorm:
     f.heads = kHeads;
@@ -191,6 +196,30 @@ KernelFamily withShapes(KernelFamily f) {
   case OpKind::Concat:
     f.width = kWidth;
     break;
+  case OpKind::Bias:
+    f.rowGroup = kRowGroup;
+    [[fallthrough]];
+  case OpKind::LayerNorm:
+  case OpKind::Gelu:
+    f.width = kWidth;
+    break;
+  case OpKind::AxialRope:
+    f.heads = kHeads;
+    f.headDim = kAxialDim;
+    f.rotaryDim = kAxialDim;
+    f.capacity = kCapacity;
+    break;
+  case OpKind::FullAttention:
+    f.heads = kHeads;
+    f.headDim = kHeadDim;
+    break;
+  case OpKind::Interpolate:
+    f.segments = {1, 1};
+    f.formats = {Format::BF16};
+    f.n = kOutputs;
+    f.k = kWidth;
+    f.taps = kTableRows;
+    break;
   }
   return f;
 }
@@ -234,7 +263,13 @@ std::vector<KernelFamily> makeFamilies() {
                                                          {"moe_route", OpKind::MoeRoute},
                                                          {"store_rows", OpKind::StoreRows},
                                                          {"load_rows", OpKind::LoadRows},
-                                                         {"concat", OpKind::Concat}};
+                                                         {"concat", OpKind::Concat},
+                                                         {"layer_norm", OpKind::LayerNorm},
+                                                         {"bias", OpKind::Bias},
+                                                         {"gelu", OpKind::Gelu},
+                                                         {"axial_rope", OpKind::AxialRope},
+                                                         {"full_attention", OpKind::FullAttention},
+                                                         {"interpolate", OpKind::Interpolate}};
   for (auto [name, op] : singles)
     all.push_back(withShapes(cpu(name, op)));
 
@@ -257,11 +292,17 @@ std::vector<KernelFamily> makeFamilies() {
                                                           {"ref.moe_down", OpKind::MoeDown},
                                                           {"ref.store_rows", OpKind::StoreRows},
                                                           {"ref.load_rows", OpKind::LoadRows},
-                                                          {"ref.concat", OpKind::Concat}};
+                                                          {"ref.concat", OpKind::Concat},
+                                                          {"ref.layer_norm", OpKind::LayerNorm},
+                                                          {"ref.bias", OpKind::Bias},
+                                                          {"ref.gelu", OpKind::Gelu},
+                                                          {"ref.axial_rope", OpKind::AxialRope},
+                                                          {"ref.full_attention", OpKind::FullAttention},
+                                                          {"ref.interpolate", OpKind::Interpolate}};
   for (auto [name, op] : builtins) {
     KernelFamily f = withShapes(reference(name, op));
     if (op == OpKind::Linear || op == OpKind::Embedding || op == OpKind::MoeUp ||
-        op == OpKind::MoeDown) {
+        op == OpKind::MoeDown || op == OpKind::Interpolate) {
       f.segments = {1, 1};
       f.formats = kAllFormats;
     }
@@ -296,7 +337,7 @@ uint64_t scratchBound(const KernelSignature &signature, const KernelFamily &fami
   auto bounded = [](int64_t value, int64_t max) {
     return static_cast<uint64_t>(std::clamp<int64_t>(value, 1, max));
   };
-  if (signature.op == OpKind::Attention) // scores of one block of positions
+  if (signature.op == OpKind::Attention || signature.op == OpKind::FullAttention) // scores of one block of positions
     return 4096;
   if (signature.op == OpKind::RopeAppend) // one rotated key
     return bounded(signature.headDim, 1 << 20) * 4 + 64;

@@ -69,6 +69,7 @@ struct KernelFamily {
   Limit keyDim;
   Limit rotaryDim;
   Limit taps;
+  Limit rowGroup{1, 1};
   Limit experts;
   Limit topK;
   Limit capacity;

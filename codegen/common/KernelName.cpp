@@ -52,6 +52,8 @@ std::string linearSuffix(const KernelSignature &s) {
     text += "_add";
   if (s.epilogue == KernelEpilogue::Swiglu)
     text += "_swiglu";
+  if (s.rowGroup != 1)
+    text += field("g", s.rowGroup);
   return text;
 }
 
@@ -81,8 +83,16 @@ std::string kernelName(const KernelSignature &s, const KernelFamily &family) {
   case OpKind::MoeDown:
     name += weightFields(s) + field("e", s.experts) + field("top", s.topK) + rows;
     return family.executor == "cpu" ? name + "_" + std::string(profileName(family.profile)) : name;
+  case OpKind::Interpolate:
+    return name + weightFields(s) + field("t", s.taps) + rows;
+  case OpKind::Bias:
+    return name + field("k", s.width) + (s.rowGroup == 1 ? "" : field("g", s.rowGroup)) + rows;
+  case OpKind::Gelu:
+    return name + (s.tanh ? "_tanh" : "") + field("k", s.width) + rows;
   case OpKind::HeadNorm:
   case OpKind::GatedHeadNorm:
+  case OpKind::AxialRope:
+  case OpKind::FullAttention:
   case OpKind::Rope:
   case OpKind::KvAppend:
   case OpKind::Attention:
@@ -93,6 +103,7 @@ std::string kernelName(const KernelSignature &s, const KernelFamily &family) {
   case OpKind::LoadRows:
     return name + field("k", s.width) + field("at", s.column) + rows;
   case OpKind::RmsNorm:
+  case OpKind::LayerNorm:
   case OpKind::Swiglu:
   case OpKind::SigmoidGate:
   case OpKind::Add:

@@ -46,6 +46,18 @@ std::string_view opKindName(OpKind op) {
     return "load_rows";
   case OpKind::Concat:
     return "concat";
+  case OpKind::LayerNorm:
+    return "layer_norm";
+  case OpKind::Bias:
+    return "bias";
+  case OpKind::Gelu:
+    return "gelu";
+  case OpKind::AxialRope:
+    return "axial_rope";
+  case OpKind::FullAttention:
+    return "full_attention";
+  case OpKind::Interpolate:
+    return "interpolate";
   }
   return "unknown";
 }
@@ -187,11 +199,20 @@ std::string head(const KernelSignature &s) {
     if (s.weights.empty())
       return op;
     return segmentFormats(s.weights) + " " + op + " " + segmentShapes(s.weights);
+  case OpKind::Interpolate:
+    if (s.weights.empty())
+      return op;
+    return segmentFormats(s.weights) + " " + op + " " + segmentShapes(s.weights) + ", " +
+           number(s.taps) + " rows each";
   case OpKind::HeadNorm:
   case OpKind::GatedHeadNorm:
+  case OpKind::FullAttention:
     return op + " of " + number(s.heads) + " heads of " + number(s.headDim);
   case OpKind::Rope:
+  case OpKind::AxialRope:
     return op + " of " + number(s.heads) + " heads of " + number(s.headDim) + rotaryText(s);
+  case OpKind::Gelu:
+    return op + (s.tanh ? " (tanh)" : "") + " of width " + number(s.width);
   case OpKind::MoeRoute:
     return op + " to " + number(s.topK) + " of " + number(s.experts) + " experts";
   case OpKind::MoeUp:
@@ -220,6 +241,8 @@ std::string head(const KernelSignature &s) {
 std::string describe(const KernelSignature &s) {
   std::string text = head(s) + ", rows ";
   text += s.rows.isStatic() ? number(s.rows.min) : number(s.rows.min) + ".." + number(s.rows.max);
+  if (s.rowGroup != 1)
+    text += ", row groups of " + number(s.rowGroup);
   if (s.prologue != KernelPrologue::None)
     text += ", prologue " + std::string(prologueName(s.prologue));
   if (s.epilogue != KernelEpilogue::Store)

@@ -37,8 +37,14 @@ enum class OpKind : uint8_t {
   StoreRows,
   LoadRows,
   Concat,
+  LayerNorm,
+  Bias,
+  Gelu,
+  AxialRope,
+  FullAttention,
+  Interpolate,
 };
-inline constexpr int kNumOpKinds = 21;
+inline constexpr int kNumOpKinds = 27;
 
 /// Phases of a plan that run kernels of the compiler; what each is for: schema/plan.fbs.
 enum class KernelPhase : uint8_t { Decode, Prefill, Verify, Draft, DraftNext, Commit, Encode };
@@ -88,7 +94,7 @@ struct KernelSignature {
   OpKind op = OpKind::Linear;
   bool fused = false; ///< a fused group; executors of single operators refuse it
 
-  /// Embedding: the table; Linear: one per segment, in operand order; MoeUp, MoeDown: the bank;
+  /// Embedding, Interpolate: the table; Linear: one per segment, in operand order; MoeUp, MoeDown: the bank;
   /// otherwise empty.
   std::vector<WeightSignature> weights;
   KernelPrologue prologue = KernelPrologue::None;
@@ -96,13 +102,17 @@ struct KernelSignature {
   /// Linear: the strictest policy of the segments; MoeUp, MoeDown: that of the bank.
   ActivationPolicy policy = ActivationPolicy::A16Only;
   /// Formats of the small weights the kernel reads element by element: norms (RmsNorm, HeadNorm,
-  /// GatedHeadNorm, norm prologue, RopeAppend), taps (CausalConv), a_log and dt_bias (GatedDelta).
+  /// GatedHeadNorm, norm prologue, RopeAppend), taps (CausalConv), a_log and dt_bias (GatedDelta),
+  /// weight and bias (LayerNorm), Bias.
   std::vector<Format> normFormats;
 
   KernelPhase phase = KernelPhase::Decode;
   RowRange rows; ///< rows of the kernel's results
   /// LastRow, or a LastRow prologue: rows of the input; otherwise equal to `rows`.
   RowRange inputRows;
+  /// Linear, Bias: rows of the call that make one row of the weight's length. `rows` of a linear count
+  /// such groups.
+  int64_t rowGroup = 1;
 
   int64_t width =
       0; ///< elements per activation row of the input (RmsNorm, Swiglu, Add, LastRow, ...), channels
@@ -111,7 +121,8 @@ struct KernelSignature {
   int64_t headDim = 0; ///< GatedDelta: value dimension
   int64_t keyDim = 0;  ///< GatedDelta
   int64_t rotaryDim = 0; ///< leading elements of a head that turn (Rope, RopeAppend)
-  int64_t taps = 0;      ///< CausalConv
+  int64_t taps = 0;      ///< CausalConv; Interpolate: table rows per row
+  bool tanh = false;     ///< Gelu: the approximation
   int64_t experts = 0;   ///< MoeRoute, MoeUp, MoeDown
   int64_t topK = 0;      ///< experts of one row
   std::vector<int64_t> segmentWidths; ///< CausalConv: channels of query, key, value

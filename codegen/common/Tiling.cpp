@@ -26,7 +26,7 @@ namespace {
 int64_t tilesOfOneRow(const KernelSignature &signature, std::string_view executor) {
   if (executor != "cpu")
     return 1;
-  if (signature.op == OpKind::Attention)
+  if (signature.op == OpKind::Attention || signature.op == OpKind::FullAttention)
     return signature.heads;
   if (signature.op == OpKind::RopeAppend)
     return signature.heads + signature.kvHeads;

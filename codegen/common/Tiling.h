@@ -32,6 +32,8 @@ struct Tiling {
 /// head), where
 ///   heads 0..heads-1 are query heads and heads.. are KV heads (norm, rope and store of key, store
 ///   of value).
+/// cpu, full_attention: one tile per (query head, row), head-major, so that a run of tiles is a run of rows
+///   of one head.
 /// cpu, causal_conv: tiles of kConvTileChannels channels; cpu, gated_delta: tiles of kDeltaTileRows
 ///   rows of the state of one value head, head by head. Each tile takes all activation rows in turn.
 /// cpu, moe_up, moe_down: tiles of kExpertTileUnits outputs of an expert (up: pairs of gate and up

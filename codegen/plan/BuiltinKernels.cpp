@@ -74,7 +74,42 @@ int64_t widthOf(Value activation) {
 bool describe(Operation *op, AttributeList &list) {
   return TypeSwitch<Operation *, bool>(op)
       .Case([&](EmbeddingOp o) { return list.weight(o.getWeight().getType()), true; })
-      .Case([&](LinearOp o) { return list.weight(o.getWeight().getType()), true; })
+      .Case([&](LinearOp o) {
+        list.weight(o.getWeight().getType());
+        if (o.getRowGroup() != 1)
+          list.integer("row_group", o.getRowGroup());
+        return true;
+      })
+      .Case([&](LayerNormOp o) {
+        return list.integer("k", widthOf(o.getX())).number("eps", o.getEps()), true;
+      })
+      .Case([&](BiasOp o) {
+        list.integer("k", widthOf(o.getX()));
+        if (o.getRowGroup() != 1)
+          list.integer("row_group", o.getRowGroup());
+        return true;
+      })
+      .Case([&](GeluOp o) {
+        list.integer("k", widthOf(o.getX()));
+        if (o.getTanh())
+          list.integer("tanh", 1);
+        return true;
+      })
+      .Case([&](AxialRopeOp o) {
+        list.integer("heads", o.getHeads())
+            .integer("pairs", o.getTable().getType().getPairs())
+            .integer("capacity", o.getTable().getType().getCapacity());
+        return true;
+      })
+      .Case([&](FullAttentionOp o) {
+        list.integer("heads", o.getHeads())
+            .integer("dim", widthOf(o.getQuery()) / o.getHeads())
+            .number("scale", o.getScale());
+        return true;
+      })
+      .Case([&](InterpolateOp o) {
+        return list.weight(o.getTable().getType()).integer("taps", widthOf(o.getIndices())), true;
+      })
       .Case([&](RmsNormOp o) {
         list.integer("k", widthOf(o.getX()))
             .number("eps", o.getEps())

@@ -178,33 +178,25 @@ private:
       return fail("phase '" + name.getValue().str() + "' of function @" +
                   function.getSymName().str() + " is not known");
     phase->kind = *kind;
-    phase->min_rows = 1;
+    auto minRows = function->getAttrOfType<IntegerAttr>(NinferDialect::kMinRows);
+    phase->min_rows = minRows ? static_cast<uint32_t>(minRows.getInt()) : 1;
     auto maxRows = function->getAttrOfType<IntegerAttr>(NinferDialect::kMaxRows);
     maxRows_ = maxRows ? maxRows.getInt() : 1;
     phase->max_rows = static_cast<uint32_t>(maxRows_);
 
     auto arena = function->getAttrOfType<IntegerAttr>(NinferDialect::kArenaBytes);
-    auto tokens = function->getAttrOfType<IntegerAttr>(NinferDialect::kTokensOffset);
-    if (!arena || (!tokens && *kind != plan::PhaseKind::Commit))
+    if (!arena)
       return fail("function @" + function.getSymName().str() +
                   " has no planned memory (ninfer-plan-memory)");
     target_->arena_bytes = std::max<uint64_t>(target_->arena_bytes, arena.getInt());
-    if (tokens) {
-      tokens_ = plan::Ref(plan::Space::Arena, 0, tokens.getInt(), maxRows_ * 4);
-      phase->tokens = std::make_unique<plan::Ref>(tokens_);
-    }
+    NINFER_RETURN_IF_ERROR(arguments(function, *phase));
     NINFER_RETURN_IF_ERROR(tokenIds(function, *phase));
 
     for (Operation &op : function.getBody().front()) {
       if (auto launch = dyn_cast<LaunchOp>(op)) {
         NINFER_RETURN_IF_ERROR(this->launch(launch, *phase));
       } else if (auto result = dyn_cast<func::ReturnOp>(op)) {
-        if (result.getNumOperands() == 0) // a commit
-          continue;
-        auto logits = arenaRef(result.getOperand(0));
-        if (!logits.ok())
-          return logits.takeStatus();
-        phase->logits = std::make_unique<plan::Ref>(*logits);
+        NINFER_RETURN_IF_ERROR(results(function, result, *phase));
       } else if (auto tap = dyn_cast<TapOp>(op)) {
         NINFER_RETURN_IF_ERROR(output(tap, *phase));
       } else if (!isa<ParamOp, StateRefOp>(op)) {
@@ -224,6 +216,7 @@ private:
         .Case("draft", plan::PhaseKind::Draft)
         .Case("draft_next", plan::PhaseKind::DraftNext)
         .Case("commit", plan::PhaseKind::Commit)
+        .Case("encode", plan::PhaseKind::Encode)
         .Default(std::nullopt);
   }
 
@@ -255,6 +248,61 @@ private:
     return {};
   }
 
+  /// What the caller writes: the tokens, or the ports.
+  Status arguments(func::FuncOp function, plan::PhaseT &phase) {
+    arguments_.clear();
+    auto tokens = function->getAttrOfType<IntegerAttr>(NinferDialect::kTokensOffset);
+    auto offsets = function->getAttrOfType<DenseI64ArrayAttr>(NinferDialect::kPortOffsets);
+    size_t next = 0;
+    for (BlockArgument argument : function.getArguments()) {
+      auto type = dyn_cast<RankedTensorType>(argument.getType());
+      if (!type) // the position is a scalar of the call
+        continue;
+      auto name =
+          function.getArgAttrOfType<StringAttr>(argument.getArgNumber(), NinferDialect::kPort);
+      if (!name && tokens) {
+        const plan::Ref ref(plan::Space::Arena, 0, tokens.getInt(), maxRows_ * 4);
+        phase.tokens = std::make_unique<plan::Ref>(ref);
+        arguments_.try_emplace(argument, ref);
+      } else if (name && offsets && next < offsets.size()) {
+        auto port = this->port(name, type, offsets[next++]);
+        arguments_.try_emplace(argument, *port->ref);
+        phase.inputs.push_back(std::move(port));
+      } else {
+        return fail("function @" + function.getSymName().str() +
+                    " has no planned memory (ninfer-plan-memory)");
+      }
+    }
+    return {};
+  }
+
+  /// What the caller reads: the logits, or the ports.
+  Status results(func::FuncOp function, func::ReturnOp result, plan::PhaseT &phase) {
+    for (auto [index, value] : llvm::enumerate(result.getOperands())) {
+      auto ref = arenaRef(value);
+      if (!ref.ok())
+        return ref.takeStatus();
+      auto name = function.getResultAttrOfType<StringAttr>(index, NinferDialect::kPort);
+      if (name)
+        phase.outputs.push_back(
+            port(name, cast<RankedTensorType>(value.getType()), ref->offset()));
+      else
+        phase.logits = std::make_unique<plan::Ref>(*ref);
+    }
+    return {};
+  }
+
+  std::unique_ptr<plan::PortT> port(StringAttr name, RankedTensorType type, uint64_t offset) const {
+    auto port = std::make_unique<plan::PortT>();
+    port->name = name.getValue();
+    port->element =
+        type.getElementType().isInteger() ? plan::ElementType::I32 : plan::ElementType::F32;
+    port->width = static_cast<uint32_t>(type.getDimSize(1));
+    port->ref = std::make_unique<plan::Ref>(plan::Space::Arena, 0, offset,
+                                            static_cast<uint64_t>(maxRows_) * port->width * 4);
+    return port;
+  }
+
   Status launch(LaunchOp op, plan::PhaseT &phase) {
     auto kernel = symbols_.lookup<KernelOp>(op.getKernel());
     auto launch = std::make_unique<plan::LaunchT>();
@@ -262,11 +310,14 @@ private:
     launch->label = op.getLabel();
     launch->tiles_const = kernel.getTilesConst();
     launch->tiles_per_row = kernel.getTilesPerRow();
-    const Cost none = costOf(kernel, 0), one = costOf(kernel, 1);
+    // A line through the cost at no row and at one; of a tower through that of its longest call, where
+    // attention among the rows counts every row of it.
+    const int64_t rows = phase.kind == plan::PhaseKind::Encode ? maxRows_ : 1;
+    const Cost none = costOf(kernel, 0), some = costOf(kernel, rows);
     launch->bytes_read_const = none.bytesRead;
-    launch->bytes_read_per_row = one.bytesRead - none.bytesRead;
+    launch->bytes_read_per_row = (some.bytesRead - none.bytesRead) / rows;
     launch->flops_const = none.flops;
-    launch->flops_per_row = one.flops - none.flops;
+    launch->flops_per_row = (some.flops - none.flops) / rows;
 
     if (builtins()) { // by the operands of the operation: one value may feed two of them
       for (Value operand : builtinBody(kernel)->getOperands())
@@ -292,8 +343,8 @@ private:
   Status argument(Value value, std::vector<plan::Ref> &args) const {
     if (value.getType().isIndex()) // the position is a scalar of the call
       return {};
-    if (isa<BlockArgument>(value)) {
-      args.push_back(tokens_);
+    if (auto argument = dyn_cast<BlockArgument>(value)) {
+      args.push_back(arguments_.at(argument));
       return {};
     }
     Operation *definition = value.getDefiningOp();
@@ -387,7 +438,7 @@ private:
   std::unique_ptr<plan::TargetT> target_;
   llvm::StringMap<uint32_t> stateIndex_, kernelIndex_;
   std::map<TraceKey, plan::TraceT *> traces_;
-  plan::Ref tokens_;
+  llvm::DenseMap<Value, plan::Ref> arguments_; ///< of the function in work
   int64_t maxRows_ = 1;
 };
 

@@ -20,9 +20,9 @@ ParseResult parseCompactDict(OpAsmParser &parser, NamedAttrList &attributes) {
     if (name == "eps" || name == "scale")
       wrong = !isa<FloatAttr>(value) || !number.getType().isF64();
     else if (name == "heads" || name == "kv_heads" || name == "key_heads" || name == "experts" ||
-             name == "top_k" || name == "column")
+             name == "top_k" || name == "column" || name == "row_group")
       wrong = !isa<IntegerAttr>(value) || !number.getType().isSignlessInteger(64);
-    else if (name == "unit_offset")
+    else if (name == "unit_offset" || name == "tanh")
       wrong = !isa<BoolAttr>(value);
     else if (name == "peek")
       wrong = !isa<UnitAttr>(value);
@@ -38,8 +38,13 @@ void printCompactDict(OpAsmPrinter &printer, Operation *, DictionaryAttr attribu
   for (NamedAttribute attribute : attributes) {
     if (attribute.getName() == "policy") // formats that have one print it in front
       continue;
-    if (attribute.getName() != "unit_offset" || cast<BoolAttr>(attribute.getValue()).getValue())
-      shown.push_back(attribute);
+    auto flag = dyn_cast<BoolAttr>(attribute.getValue());
+    if (flag && !flag.getValue()) // a flag that is not set
+      continue;
+    auto group = dyn_cast<IntegerAttr>(attribute.getValue());
+    if (attribute.getName() == "row_group" && group.getInt() == 1)
+      continue;
+    shown.push_back(attribute);
   }
   if (shown.empty())
     return;

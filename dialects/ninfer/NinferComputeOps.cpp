@@ -45,6 +45,14 @@ static LogicalResult expectArithmetic(Operation *op, WeightType weight) {
          << listFormats();
 }
 
+/// A static number of rows must be whole groups.
+static LogicalResult expectGroups(Operation *op, int64_t rows, int64_t group) {
+  if (ShapedType::isDynamic(rows) || rows % group == 0)
+    return success();
+  return op->emitOpError() << "expected rows to be a multiple of row_group " << group << ", got "
+                           << rows;
+}
+
 //===----------------------------------------------------------------------===//
 // Linear family
 //===----------------------------------------------------------------------===//
@@ -62,10 +70,18 @@ LogicalResult EmbeddingOp::verify() {
 
 LogicalResult LinearOp::verify() {
   WeightType weight = getWeight().getType();
-  if (failed(expectDim(*this, "x width", weight.getK(), widthOf(getX()), // linear_c1
-                       "K of the weight")) ||
-      failed(expectDim(*this, "result width", weight.getN(), widthOf(getResult()), // linear_c2
-                       "N of the weight")) ||
+  const int64_t group = getRowGroup();
+  if (weight.getN() % group != 0 || weight.getK() % group != 0) // linear_c5
+    return emitOpError() << "expected N and K of the weight to be multiples of row_group " << group
+                         << ", got " << weight.getN() << " and " << weight.getK();
+  if (failed(expectGroups(*this, rowsOf(getX()), group))) // linear_c6
+    return failure();
+  const StringRef per = group == 1 ? "" : " over row_group";
+  if (failed(expectDim(*this, "x width", weight.getK() / group, widthOf(getX()), // linear_c1
+                       ("K of the weight" + per).str())) ||
+      failed(expectDim(*this, "result width", weight.getN() / group,
+                       widthOf(getResult()), // linear_c2
+                       ("N of the weight" + per).str())) ||
       failed(expectDim(*this, "result rows", rowsOf(getX()), rowsOf(getResult()), // linear_c3
                        "the rows of x")))
     return failure();
@@ -293,6 +309,65 @@ LogicalResult LastRowOp::verify() {
 /// The last row of one row is that row.
 OpFoldResult LastRowOp::fold(FoldAdaptor) {
   return getX().getType() == getResult().getType() ? getX() : OpFoldResult();
+}
+
+//===----------------------------------------------------------------------===//
+// Vision family
+//===----------------------------------------------------------------------===//
+
+LogicalResult LayerNormOp::verify() {
+  for (auto [name, vector] : {std::pair("weight", getWeight()), std::pair("bias", getBias())}) {
+    auto type = cast<WeightType>(vector.getType());
+    if (failed(expectDim(*this, (StringRef(name) + " length").str(), widthOf(getX()), type.getK(),
+                         "the width of x")) || // layer_norm_c1
+        failed(expectArithmetic(*this, type))) // layer_norm_c2
+      return failure();
+  }
+  return success();
+}
+
+LogicalResult BiasOp::verify() {
+  const StringRef what =
+      getRowGroup() == 1 ? "the width of x" : "row_group times the width of x";
+  if (failed(expectDim(*this, "bias length", getRowGroup() * widthOf(getX()), // bias_c1
+                       getBias().getType().getK(), what)) ||
+      failed(expectArithmetic(*this, getBias().getType()))) // bias_c2
+    return failure();
+  return expectGroups(*this, rowsOf(getX()), getRowGroup()); // bias_c4
+}
+
+LogicalResult AxialRopeOp::verify() {
+  auto positions = cast<RankedTensorType>(getPositions().getType());
+  if (failed(expectDim(*this, "x width", getHeads() * 4 * getTable().getType().getPairs(),
+                       widthOf(getX()), // axial_rope_c1
+                       "heads of four elements per pair of the table")) ||
+      failed(expectDim(*this, "positions width", 2, positions.getDimSize(1), // axial_rope_c3
+                       "one position per axis")))
+    return failure();
+  return expectDim(*this, "positions rows", rowsOf(getX()), rowsOf(getPositions()), // axial_rope_c4
+                   "the rows of x");
+}
+
+LogicalResult FullAttentionOp::verify() {
+  if (widthOf(getQuery()) % getHeads() != 0) // full_attention_c1
+    return emitOpError() << "expected the width to be a multiple of heads " << getHeads()
+                         << ", got " << widthOf(getQuery());
+  return success();
+}
+
+LogicalResult InterpolateOp::verify() {
+  WeightType table = getTable().getType();
+  if (failed(expectDim(*this, "result width", table.getK(), widthOf(getResult()), // interpolate_c1
+                       "the length of a table row")) ||
+      failed(expectDim(*this, "weights width", widthOf(getIndices()),
+                       widthOf(getWeights()), // interpolate_c2
+                       "one weight per index")))
+    return failure();
+  if (rowsOf(getIndices()) != rowsOf(getWeights()) || rowsOf(getIndices()) != rowsOf(getResult()))
+    return emitOpError() << "expected indices, weights and result of equal rows, got " // interpolate_c3
+                         << dimText(rowsOf(getIndices())) << ", " << dimText(rowsOf(getWeights()))
+                         << " and " << dimText(rowsOf(getResult()));
+  return expectArithmetic(*this, table); // interpolate_c4
 }
 
 } // namespace ninfer

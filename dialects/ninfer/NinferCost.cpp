@@ -43,6 +43,12 @@ static int64_t bytesReadFrom(OpOperand &use, int64_t rows) {
   }
   if (auto rope = dyn_cast<RopeOp>(use.getOwner()); rope && use.get() == rope.getTable())
     return rowsOf(rope.getX(), rows) * rope.getTable().getType().getPairs() * 2 * 4;
+  if (auto rope = dyn_cast<AxialRopeOp>(use.getOwner()); rope && use.get() == rope.getTable())
+    return rowsOf(rope.getX(), rows) * 2 * rope.getTable().getType().getPairs() * 2 * 4;
+  if (auto sum = dyn_cast<InterpolateOp>(use.getOwner()); sum && use.get() == sum.getTable()) {
+    WeightType table = sum.getTable().getType();
+    return elements(sum.getIndices(), rows) * (table.getEncodedBytes() / table.getN());
+  }
   if (auto append = dyn_cast<KvAppendOp>(use.getOwner()); append && use.get() == append.getCache())
     return 0;
   if (auto store = dyn_cast<StoreRowsOp>(use.getOwner()); store && use.get() == store.getBuffer())
@@ -145,6 +151,20 @@ int64_t LinearOp::flops(int64_t rows) {
 // Scores and weighted sum, each a multiply-add per query element and position.
 int64_t AttentionOp::flops(int64_t rows) {
   return 4 * elements(getQuery(), rows) * getCache().getType().getCapacity();
+}
+
+// Mean, difference, square, add, scale, weight, bias.
+int64_t LayerNormOp::flops(int64_t rows) { return 7 * elements(getX(), rows); }
+int64_t BiasOp::flops(int64_t rows) { return elements(getX(), rows); }
+// A cubic polynomial, exp, add, divide.
+int64_t GeluOp::flops(int64_t rows) { return 8 * elements(getX(), rows); }
+int64_t AxialRopeOp::flops(int64_t rows) { return 3 * elements(getX(), rows); }
+int64_t InterpolateOp::flops(int64_t rows) {
+  return 2 * elements(getIndices(), rows) * getTable().getType().getK();
+}
+// As attention, over the rows of the call.
+int64_t FullAttentionOp::flops(int64_t rows) {
+  return 4 * elements(getQuery(), rows) * rowsOf(getQuery(), rows);
 }
 
 int64_t FusedOp::flops(int64_t rows) {

@@ -37,8 +37,12 @@ def Ninfer_Dialect : Dialect {
     static constexpr ::llvm::StringLiteral kTokenIds = "ninfer.token_ids";
     static constexpr ::llvm::StringLiteral kPhase = "ninfer.phase";
     static constexpr ::llvm::StringLiteral kMaxRows = "ninfer.max_rows";
+    static constexpr ::llvm::StringLiteral kMinRows = "ninfer.min_rows"; // absent: 1
     static constexpr ::llvm::StringLiteral kArenaBytes = "ninfer.arena_bytes";
     static constexpr ::llvm::StringLiteral kTokensOffset = "ninfer.tokens_offset";
+    static constexpr ::llvm::StringLiteral kPortOffsets = "ninfer.port_offsets";
+    // Name of an argument or a result that is a port of the phase.
+    static constexpr ::llvm::StringLiteral kPort = "ninfer.port";
     // Admission attributes of a kernel-level operation.
     static constexpr ::llvm::StringLiteral kFamily = "ninfer.family";
     static constexpr ::llvm::StringLiteral kProfile = "ninfer.profile";

@@ -11,6 +11,7 @@ include "dialects/ninfer/NinferDeltaOps.td"
 include "dialects/ninfer/NinferMoeOps.td"
 include "dialects/ninfer/NinferHandoverOps.td"
 include "dialects/ninfer/NinferRowOps.td"
+include "dialects/ninfer/NinferVisionOps.td"
 include "dialects/ninfer/NinferKernelOps.td"
 
 #endif // NINFER_DIALECTS_NINFER_NINFEROPS_TD

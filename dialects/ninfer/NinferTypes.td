@@ -129,10 +129,15 @@ def Ninfer_Activation : Type<And<[2DTensorOf<[F32]>.predicate,
 /// Token ids, one per row.
 def Ninfer_Tokens : Type<1DTensorOf<[I32]>.predicate, "int32 token ids of rank 1", "::mlir::RankedTensorType">;
 
+/// Integers per row, such as positions or rows of a table.
+def Ninfer_Indices : Type<And<[2DTensorOf<[I32]>.predicate,
+    CPred<"!::llvm::cast<::mlir::RankedTensorType>($_self).isDynamicDim(1)">]>,
+  "int32 indices of rank 2 with a static width", "::mlir::RankedTensorType">;
+
 /// What a function, a fused region, a kernel or a launch may pass on.
-def Ninfer_Value : AnyTypeOf<[Ninfer_Activation, Ninfer_Tokens, Ninfer_WeightType, Ninfer_KvCacheType,
-                              Ninfer_RopeTableType, Ninfer_ConvStateType, Ninfer_DeltaStateType,
-                              Ninfer_RowBufferType, Index]>;
+def Ninfer_Value : AnyTypeOf<[Ninfer_Activation, Ninfer_Tokens, Ninfer_Indices, Ninfer_WeightType,
+                              Ninfer_KvCacheType, Ninfer_RopeTableType, Ninfer_ConvStateType,
+                              Ninfer_DeltaStateType, Ninfer_RowBufferType, Index]>;
 
 /// Memory that outlives a call.
 def Ninfer_AnyState : AnyTypeOf<[Ninfer_KvCacheType, Ninfer_RopeTableType, Ninfer_ConvStateType,

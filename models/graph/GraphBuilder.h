@@ -27,6 +27,7 @@ struct GraphOptions {
   /// Most tokens that one verify call judges beside the one that is certain; 0: no speculation.
   int64_t draftTokens = 0;
   bool traceLayers = false; ///< a ninfer.tap on the residual stream after every step of it
+  int64_t visionMaxPatches = 4096; ///< most patches of one image, when the tower was selected
 };
 
 /// Symbol of a stored object in the module. The prefix keeps object ids, which are free text, apart
@@ -48,6 +49,9 @@ std::string objectSymbol(std::string_view objectId);
 ///   func.func @text.commit      () -> (): they take in the leading rows of the last verify call
 ///   func.func @mtp.draft        as @text, over the rows in text/hidden and the tokens after them
 ///   func.func @mtp.draft_next   as @mtp.draft, over its own last row
+/// With the vision tower also the state vision/rope and
+///   func.func @vision.encode   patches, positions, indices, weights -> embeddings, all ports of one phase
+/// whose rows are the patches of one image (VisionGraph.cpp says what the ports hold).
 /// Locations are the labels of launches ("text/layers/3/attention", "text/layers/3/mlp", ...).
 /// With traceLayers the residual stream is tapped as "text/token_embedding", "text/layers/{i}/mixer"
 /// (after attention or delta net), "text/layers/{i}" (after the layer), and the final norm as

@@ -26,10 +26,13 @@ OwningOpRef<ModuleOp> GraphEmitter::build() {
     return nullptr;
   builder.setInsertionPointToEnd(module->getBody());
   emitObjects();
-  if (failed(emitParameters()) || failed(emitStates()))
+  if (failed(emitParameters()) || failed(emitStates()) ||
+      (spec.vision && failed(emitVisionState())))
     return nullptr;
   emitText("text", {}, /*allRows=*/false);
   emitMoreFunctions();
+  if (spec.vision)
+    emitVisionFunction();
   if (failed(verify(*module)))
     return nullptr;
   return std::move(module);
@@ -230,10 +233,11 @@ Value GraphEmitter::linear(Value x, const std::string &name) {
   return linear(x, name, policies.at(name));
 }
 
-Value GraphEmitter::linear(Value x, const std::string &name, ActivationPolicy policy) {
+Value GraphEmitter::linear(Value x, const std::string &name, ActivationPolicy policy,
+                           int64_t rowGroup) {
   int64_t rows = cast<RankedTensorType>(x.getType()).getDimSize(0);
-  return LinearOp::create(builder, loc, activation(types.at(name).getN(), rows), x, parameter(name),
-                          policy);
+  return LinearOp::create(builder, loc, activation(types.at(name).getN() / rowGroup, rows), x,
+                          parameter(name), policy, rowGroup);
 }
 
 Value GraphEmitter::parameter(const std::string &name) {

@@ -46,7 +46,8 @@ protected:
   mlir::Value norm(mlir::Value x, const std::string &name);
   mlir::Value headNorm(mlir::Value x, const std::string &name, int64_t heads);
   mlir::Value linear(mlir::Value x, const std::string &name);
-  mlir::Value linear(mlir::Value x, const std::string &name, ActivationPolicy policy);
+  mlir::Value linear(mlir::Value x, const std::string &name, ActivationPolicy policy,
+                     int64_t rowGroup = 1);
   mlir::Value parameter(const std::string &name);
   /// The value of state `name`; its StateOp must have been emitted with emitState.
   mlir::Value state(const std::string &name);
@@ -93,6 +94,16 @@ private:
   void setModuleAttributes();
   void emitObjects();
   mlir::LogicalResult emitParameters();
+  // The vision tower (VisionGraph.cpp).
+  mlir::LogicalResult emitVisionState();
+  void emitVisionFunction();
+  mlir::Value emitVisionBlock(const std::string &layer, mlir::Value x, mlir::Value table,
+                              mlir::Value positions);
+  mlir::Value emitMerger(mlir::Value x);
+  mlir::Value layerNorm(mlir::Value x, const std::string &name);
+  /// linear(x) + bias; with `residual` also + residual.
+  mlir::Value biased(mlir::Value x, const std::string &name, mlir::Value residual = {},
+                     int64_t rowGroup = 1);
   mlir::IntegerAttr integer(uint64_t value);
 
   mlir::OwningOpRef<mlir::ModuleOp> module;

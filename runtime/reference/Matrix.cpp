@@ -8,15 +8,16 @@ namespace ninfer::reference {
 
 namespace {
 
-/// out[r][n] = sum over k of x[r][k] * W[n][k]. One unit is one weight row, decoded once for all rows.
+/// out[r][n] = sum over k of x[r][k] * W[n][k]. One unit is one weight row, decoded once for all rows. With a row group
+/// of g, r counts groups of g rows of the call.
 class Linear final : public Builtin {
 public:
-  explicit Linear(AttributeReader &a) : weight_(a) {}
+  explicit Linear(AttributeReader &a) : weight_(a), group_(a.extentOr("row_group", 1)) {}
   int64_t units(int64_t) const override { return weight_.n(); }
   std::vector<ArgNeed> args(int64_t rows) const override {
-    std::vector<ArgNeed> needs{{"x", bytesOf({rows, weight_.k(), 4})}};
+    std::vector<ArgNeed> needs{{"x", bytesOf({rows / group_, weight_.k(), 4})}};
     weight_.appendNeeds(needs);
-    needs.push_back({"out", bytesOf({rows, weight_.n(), 4}), true});
+    needs.push_back({"out", bytesOf({rows / group_, weight_.n(), 4}), true});
     return needs;
   }
   uint64_t scratchBytes() const override { return bytesOf({weight_.k(), 4}); }
@@ -27,7 +28,7 @@ public:
     auto *w = static_cast<float *>(call.scratch);
     for (int64_t row = begin; row < end; ++row) {
       weight_.decode(call.args + 1, row, w);
-      for (int64_t r = 0; r < call.rows; ++r) {
+      for (int64_t r = 0; r < call.rows / group_; ++r) {
         double sum = 0;
         for (int64_t i = 0; i < k; ++i)
           sum += double(x[r * k + i]) * double(w[i]);
@@ -38,6 +39,7 @@ public:
 
 private:
   WeightRows weight_;
+  int64_t group_;
 };
 
 /// out[r] = W[token[r]]. An id outside the table gives a row of NaN; the context refuses such ids before.

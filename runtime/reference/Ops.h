@@ -39,6 +39,14 @@ std::unique_ptr<Builtin> makeCausalConv(AttributeReader &);
 std::unique_ptr<Builtin> makeGatedDelta(AttributeReader &);
 std::unique_ptr<Builtin> makeGatedHeadNorm(AttributeReader &);
 
+// Vision.cpp
+std::unique_ptr<Builtin> makeLayerNorm(AttributeReader &);
+std::unique_ptr<Builtin> makeBias(AttributeReader &);
+std::unique_ptr<Builtin> makeGelu(AttributeReader &);
+std::unique_ptr<Builtin> makeAxialRope(AttributeReader &);
+std::unique_ptr<Builtin> makeFullAttention(AttributeReader &);
+std::unique_ptr<Builtin> makeInterpolate(AttributeReader &);
+
 /// Product of extents in bytes; 2^64-1 when it does not fit, which no launch argument can satisfy.
 inline uint64_t bytesOf(std::initializer_list<int64_t> extents) {
   uint64_t product = 1;

@@ -62,9 +62,9 @@ private:
   bool ends(const char *end) const { return role_.ends_with(end); }
 
   float value() {
-    if (ends("gdn/norm"))
-      return random_.even(0.8f, 1.2f); // the one norm without unit offset
-    if (ends("norm") || ends("norm1/weight") || ends("norm2/weight"))
+    if (ends("gdn/norm") || ends("norm1_weight") || ends("norm2_weight") || ends("norm_weight"))
+      return random_.even(0.8f, 1.2f); // the norms without unit offset
+    if (ends("norm"))
       return random_.even(-0.2f, 0.2f);
     if (ends("a_log")) // decay rate 1 .. 16
       return random_.even(0.0f, 2.77f);

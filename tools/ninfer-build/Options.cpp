@@ -16,6 +16,8 @@ Compiles the weights' directory into a plan for ninfer-exec. The weights themsel
   --kv-dtype T               bf16 (default), f32, int8
   --spec off|mtp             mtp: speculative decoding with the model's draft layer (default off)
   --draft-tokens N           with --spec mtp: most tokens proposed per step, 1 to 15 (default 3)
+  --vision                   the vision tower too, so that ninfer-exec embed turns images into embeddings
+  --vision-max-patches N     patches of the largest image (default 4096: 1024 x 1024 pixels in patches of 16)
   --activation-policy P      A16Only, AllowA8, AllowA4: for uses that state none, a bound for the others
   --trace-layers             the residual stream after every layer is kept for ninfer-exec logits --trace
   --report text|json|none    what was built, on standard output (default text)
@@ -108,6 +110,10 @@ private:
       return integer(build.maxContext);
     if (name_ == "--prefill-chunk")
       return integer(build.prefillChunk);
+    if (name_ == "--vision")
+      return flag(build.vision);
+    if (name_ == "--vision-max-patches")
+      return integer(build.visionMaxPatches);
     if (name_ == "--kv-dtype")
       return choice(build.kvDtype, {"bf16", "f32", "int8"});
     if (name_ == "--spec")

@@ -48,7 +48,9 @@ const Field kFields[] = {
     {"head dim", [](const KernelFamily &f) -> const Limit & { return f.headDim; },
      [](KernelSignature &s, int64_t v) {
        s.headDim = v;
-       if (s.rotaryDim) // no more than the head has
+       if (s.op == OpKind::AxialRope) // turns whole heads
+         s.rotaryDim = std::clamp<int64_t>(v / 4 * 4, 4, 1024);
+       else if (s.rotaryDim) // no more than the head has
          s.rotaryDim = std::max<int64_t>(2, std::min(s.rotaryDim, v / 2 * 2));
      }},
     {"rotary dim", [](const KernelFamily &f) -> const Limit & { return f.rotaryDim; },
@@ -60,6 +62,8 @@ const Field kFields[] = {
      [](KernelSignature &s, int64_t v) { s.keyDim = v; }},
     {"taps", [](const KernelFamily &f) -> const Limit & { return f.taps; },
      [](KernelSignature &s, int64_t v) { s.taps = v; }},
+    {"row group", [](const KernelFamily &f) -> const Limit & { return f.rowGroup; },
+     [](KernelSignature &s, int64_t v) { s.rowGroup = v; }},
     {"experts", [](const KernelFamily &f) -> const Limit & { return f.experts; },
      [](KernelSignature &s, int64_t v) { s.experts = v; }},
     {"top k", [](const KernelFamily &f) -> const Limit & { return f.topK; },
@@ -78,7 +82,7 @@ KernelSignature requestFor(const KernelFamily &family) {
 bool uses(const KernelSignature &s, std::string_view field) {
   if (field == "n" || field == "k")
     return !s.weights.empty();
-  if (field == "rows")
+  if (field == "rows" || field == "row group")
     return true;
   const std::pair<std::string_view, int64_t> values[] = {{"width", s.width},
                                                          {"heads", s.heads},

@@ -73,6 +73,31 @@ inline KernelSignature request(OpKind op) {
     s.kvHeads = 16;
     s.keyDim = 128;
     break;
+  case OpKind::LayerNorm:
+    s.normFormats = {Format::BF16, Format::BF16};
+    s.width = 1152;
+    break;
+  case OpKind::Bias:
+    s.normFormats = {Format::BF16};
+    s.width = 1152;
+    s.rowGroup = 4;
+    break;
+  case OpKind::Gelu:
+    s.width = 4304;
+    break;
+  case OpKind::AxialRope:
+    s.heads = 16;
+    s.headDim = s.rotaryDim = 72;
+    s.capacity = 4096;
+    break;
+  case OpKind::FullAttention:
+    s.heads = 16;
+    s.headDim = 72;
+    break;
+  case OpKind::Interpolate:
+    s.weights = {{Format::BF16, Layout::ContiguousLeV1, 2304, 1152}};
+    s.taps = 4;
+    break;
   case OpKind::Rope:
     s.heads = 9;
     s.headDim = 64;

@@ -17,7 +17,7 @@ func.func @text.decode(%x: tensor<1x64xf32>) -> tensor<1x64xf32>
 
 // -----
 
-// expected-error@+1 {{function 'text.decode': expected the tokens as first argument}}
+// expected-error@+1 {{function 'text.decode': expected a tensor as first argument: the tokens, or the first port}}
 func.func @text.decode(%p: index)
     attributes {ninfer.component = "text", ninfer.max_rows = 1 : i64, ninfer.phase = "decode"} {
   return
