@@ -97,6 +97,9 @@ Value KernelBuilder::sub(Value a, Value b) {
 Value KernelBuilder::mul(Value a, int64_t b) {
   return arith::MulIOp::create(builder_, loc_, a, constant(b), noWrap);
 }
+Value KernelBuilder::mul(Value a, Value b) {
+  return arith::MulIOp::create(builder_, loc_, a, b, noWrap);
+}
 Value KernelBuilder::div(Value a, int64_t b) {
   return arith::DivUIOp::create(builder_, loc_, a, constant(b));
 }

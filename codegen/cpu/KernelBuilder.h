@@ -37,6 +37,7 @@ public:
   mlir::Value add(mlir::Value a, mlir::Value b);
   mlir::Value sub(mlir::Value a, mlir::Value b);
   mlir::Value mul(mlir::Value a, int64_t b);
+  mlir::Value mul(mlir::Value a, mlir::Value b);
   mlir::Value div(mlir::Value a, int64_t b); ///< of non-negative values
   mlir::Value rem(mlir::Value a, int64_t b); ///< of non-negative values
   mlir::Value min(mlir::Value a, mlir::Value b);

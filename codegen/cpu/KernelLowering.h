@@ -119,6 +119,12 @@ mlir::LogicalResult lowerGatedHeadNorm(KernelLowering &l);
 mlir::LogicalResult lowerCausalConv(KernelLowering &l);
 mlir::LogicalResult lowerGatedDelta(KernelLowering &l);
 mlir::LogicalResult lowerMoeRoute(KernelLowering &l);
+mlir::LogicalResult lowerLayerNorm(KernelLowering &l);
+mlir::LogicalResult lowerBias(KernelLowering &l);
+mlir::LogicalResult lowerGelu(KernelLowering &l);
+mlir::LogicalResult lowerAxialRope(KernelLowering &l);
+mlir::LogicalResult lowerFullAttention(KernelLowering &l);
+mlir::LogicalResult lowerInterpolate(KernelLowering &l);
 mlir::LogicalResult lowerMoeUp(KernelLowering &l, llvm::StringRef profile);
 mlir::LogicalResult lowerMoeDown(KernelLowering &l, llvm::StringRef profile);
 

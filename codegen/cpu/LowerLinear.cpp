@@ -51,6 +51,7 @@ private:
   llvm::StringRef profile;
 
   int64_t k = 0, maxRows = 1, rowBlock = 1;
+  int64_t group = 1; ///< rows of the call that make one row of the linear map
   Value input; ///< argument of the kernel
   RmsNormOp norm;
   LastRowOp lastRow;
@@ -82,7 +83,9 @@ LogicalResult LinearLowering::matchInput(Value x) {
     }
   }
   input = x;
-  k = KernelLowering::widthOf(x);
+  k = group * KernelLowering::widthOf(x);
+  if (group != 1 && (norm || lastRow))
+    return l.refuse("a row group takes no prologue");
   return success();
 }
 
@@ -132,7 +135,8 @@ LogicalResult LinearLowering::matchSegments() {
     return l.refuse("an operation is neither prologue, linear map nor epilogue");
   for (Segment &segment : segments)
     for (LinearOp linear : {segment.linear, segment.up}) {
-      if (linear && linear.getX() != segments.front().linear.getX())
+      if (linear && (linear.getX() != segments.front().linear.getX() ||
+                     linear.getRowGroup() != group))
         return l.refuse("linear maps must share their input");
       if (linear && failed(checkWeight(linear)))
         return failure();
@@ -159,6 +163,7 @@ LogicalResult LinearLowering::run() {
     return l.refuse("unknown profile");
   for (Operation &op : *l.body)
     if (auto linear = llvm::dyn_cast<LinearOp>(op)) {
+      group = linear.getRowGroup();
       if (failed(matchInput(linear.getX())))
         return failure();
       break;
@@ -168,7 +173,7 @@ LogicalResult LinearLowering::run() {
   if (failed(matchSegments()))
     return failure();
   Value rowsLike = segments.front().linear.getResult();
-  maxRows = l.maxRowsOf(rowsLike);
+  maxRows = std::max<int64_t>(1, l.maxRowsOf(rowsLike) / group);
   rowBlock = std::min(maxRows, kRowBlock);
   if (failed(chooseGranule()))
     return failure();
@@ -196,6 +201,8 @@ LogicalResult LinearLowering::run() {
     if (lastRow)
       inputPointer = b.floatAt(inputPointer, b.mul(b.sub(l.rowsOf(input), b.constant(1)), k));
     Value rows = l.rowsOf(rowsLike);
+    if (group != 1)
+      rows = b.div(rows, group);
     b.loop(b.constant(0), rows, rowBlock, [&](Value first) {
       emitRowBlock(first, b.min(b.sub(rows, first), b.constant(rowBlock)));
     });

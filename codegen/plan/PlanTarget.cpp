@@ -253,7 +253,7 @@ private:
     arguments_.clear();
     auto tokens = function->getAttrOfType<IntegerAttr>(NinferDialect::kTokensOffset);
     auto offsets = function->getAttrOfType<DenseI64ArrayAttr>(NinferDialect::kPortOffsets);
-    size_t next = 0;
+    int64_t next = 0;
     for (BlockArgument argument : function.getArguments()) {
       auto type = dyn_cast<RankedTensorType>(argument.getType());
       if (!type) // the position is a scalar of the call

@@ -1,7 +1,7 @@
 // The C API over Engine and Context. Translates errors and structs; decides nothing.
 #include "runtime/include/ninfer/ninfer.h"
 
-#include "runtime/executor/Context.h"
+#include "runtime/executor/Tower.h"
 
 #include <algorithm>
 #include <cstring>
@@ -312,6 +312,41 @@ ninfer_status ninfer_context_get_output(const ninfer_context *context, size_t in
   });
 }
 
+ninfer_status ninfer_engine_get_vision(const ninfer_engine *engine, ninfer_vision_info *info, ninfer_error **error) {
+  return guard(error, [&] {
+    auto tower = Tower::of(*engine->engine);
+    if (!tower.ok())
+      return fail(tower.takeStatus().takeError(), error);
+    ninfer_vision_info result = {};
+    result.max_patches = uint32_t(tower->maxPatches());
+    result.merge = uint32_t(tower->merge());
+    result.patch_width = uint32_t(tower->patchWidth());
+    result.embedding_width = uint32_t(tower->embeddingWidth());
+    return writeResult(result, info) ? NINFER_OK : usage(kBadStruct, error);
+  });
+}
+
+ninfer_status ninfer_context_encode_image(ninfer_context *context, const float *patches, uint32_t grid_height,
+                                          uint32_t grid_width, const float **embeddings, size_t *count,
+                                          ninfer_error **error) {
+  return guard(error, [&] {
+    auto tower = Tower::of(context->context->engine());
+    if (!tower.ok())
+      return fail(tower.takeStatus().takeError(), error);
+    const vision::Grid grid{grid_height, grid_width};
+    Status status = vision::checkGrid(grid, tower->merge(), tower->maxPatches());
+    if (!status.ok())
+      return fail(status.takeError(), error);
+    auto values =
+        tower->encode(*context->context, {patches, size_t(grid.patches() * tower->patchWidth())}, grid);
+    if (!values.ok())
+      return fail(values.takeStatus().takeError(), error);
+    *embeddings = values->data();
+    *count = values->size();
+    return NINFER_OK;
+  });
+}
+
 uint32_t ninfer_context_position(const ninfer_context *context) { return context->context->position(); }
 
 ninfer_status ninfer_context_truncate(ninfer_context *context, uint32_t position, ninfer_error **error) {
@@ -384,6 +419,9 @@ ninfer_status ninfer_context_get_stats(const ninfer_context *context, ninfer_sta
     result.verify_rows = from.verifyRows;
     result.verify_ns = from.verifyNs;
     result.accepted_tokens = from.acceptedTokens;
+    result.encode_patches = from.encodeRows;
+    result.encode_calls = from.encodeCalls;
+    result.encode_ns = from.encodeNs;
     return writeResult(result, stats) ? NINFER_OK : usage(kBadStruct, error);
   });
 }

@@ -171,6 +171,10 @@ Status Context::checkReady() const {
     status.help("truncate the context to 0 and submit the sequence again");
     return status;
   }
+  return checkEncode();
+}
+
+Status Context::checkEncode() const {
   if (unaccepted_)
     return makeError(ErrorKind::Usage, "NB0659",
                      std::to_string(unaccepted_) + " verified rows wait for accept, which must come first");
@@ -244,6 +248,21 @@ void Context::forgetResults() {
 
 std::span<const ProgramOutput> Context::outputs() const {
   return lastPhase_ ? lastPhase_->outputs : std::span<const ProgramOutput>();
+}
+
+Status Context::encode(int64_t rows) {
+  forgetResults();
+  const uint64_t start = nowNs();
+  const bool finished = !cancelled_.load(std::memory_order_relaxed) &&
+                        runPhase(*program_->phase(plan::PhaseKind::Encode), rows, 0, cancelled_);
+  if (!finished) {
+    cancelled_.store(false, std::memory_order_relaxed);
+    return makeError(ErrorKind::Interrupted, "NB0653", "cancelled while encoding an image");
+  }
+  stats_.encodeRows += uint64_t(rows);
+  ++stats_.encodeCalls;
+  stats_.encodeNs += nowNs() - start;
+  return {};
 }
 
 std::span<const float> Context::logits() const {

@@ -40,6 +40,7 @@ struct ContextStats {
   uint64_t draftedTokens = 0;                          ///< proposals handed out
   uint64_t verifyCalls = 0, verifyRows = 0, verifyNs = 0; ///< the time of accept() included
   uint64_t acceptedTokens = 0;                         ///< verified rows that became part of the sequence
+  uint64_t encodeRows = 0, encodeCalls = 0, encodeNs = 0;
 };
 
 class Context {
@@ -86,6 +87,13 @@ public:
   /// Most tokens that one draft() proposes; 0 without drafts.
   size_t maxDrafts() const { return speculates_ ? size_t(phases_.verify->maxRows) - 1 : 0; }
 
+  /// NB0659 while verified rows wait for accept: their logits share their memory with the ports of the Encode phase.
+  Status checkEncode() const;
+  /// One call of the Encode phase over `rows` rows, which the caller has checked and whose input ports it has filled
+  /// after checkEncode(). The logits become unavailable; the sequence stays. NB0653 cancelled.
+  Status encode(int64_t rows);
+  /// Where a port of a phase lies.
+  std::byte *memoryOf(const plan::Ref &arena) { return arena_.data() + arena.offset(); }
   void cancel() { cancelled_.store(true, std::memory_order_relaxed); }
 
   const Engine &engine() const { return *engine_; }

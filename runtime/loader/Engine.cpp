@@ -318,13 +318,14 @@ Result<std::span<const std::byte>> Engine::resource(const std::string &role) con
         return artifact_->object(i);
     return std::span<const std::byte>();
   }
-  auto component = directory().components.find("text");
-  if (component == directory().components.end())
-    return std::span<const std::byte>();
-  auto entry = component->second.resources.find(role);
-  if (entry == component->second.resources.end())
-    return std::span<const std::byte>();
-  return artifact_->object(entry->second);
+  for (const char *name : {"text", "vision"}) { // their roles differ
+    auto component = directory().components.find(name);
+    if (component == directory().components.end())
+      continue;
+    if (auto entry = component->second.resources.find(role); entry != component->second.resources.end())
+      return artifact_->object(entry->second);
+  }
+  return std::span<const std::byte>();
 }
 
 uint64_t Engine::codeBytes() const {

@@ -75,7 +75,7 @@ public:
   /// The whole payload in one range, all parts of the artifact together.
   std::span<const std::byte> payload() const { return payload_; }
   const Directory &directory() const { return artifact_->directory(); }
-  /// Bytes of a resource of the text component, or an empty span.
+  /// Bytes of a resource of the text or the vision component, or an empty span.
   Result<std::span<const std::byte>> resource(const std::string &role) const;
 
   const std::filesystem::path &planPath() const { return planPath_; }

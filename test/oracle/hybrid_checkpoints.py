@@ -12,6 +12,11 @@ Each folder DIR/NAME holds config.json and model.safetensors as save_pretrained 
   library_f32_step_error    the same, evaluated one token at a time through its cache
   mtp_logits_f64            (checkpoints with a draft layer) [tokens-1][vocab]. The library reads no draft layer: these come from its
                             decoder layer, norm and embedding modules joined as test/vectors/hybrid/README.md says
+Checkpoints with a vision tower also hold embeddings.json: for each of `images`
+  grid                      rows and columns of patches; element i of all its patches together is the byte
+                            (7 i^2 + 31 i + 13 n) mod 256 of image n, normalised as (b / 255 - 0.5) / 0.5 in float32
+  embeddings_f64            base64 of float64 [patches / merge^2][hidden] behind the merger, computed as the logits are
+  library_f32_error         distance of the library's own float32 run
 Distance: max over positions of max |difference| / rms of the exact logits of that position.
 Weights are bfloat16 values (A_log and dt_bias binary32 where the folder says so): recipe bf16 keeps every word.
 """
@@ -25,6 +30,7 @@ import types
 import torch
 import transformers
 from safetensors.torch import load_file, save_file
+from transformers import vision_utils
 from transformers.models.qwen3_5 import modeling_qwen3_5 as dense
 from transformers.models.qwen3_5_moe import modeling_qwen3_5_moe as moe
 
@@ -42,6 +48,11 @@ OTHER = dict(TEXT, num_hidden_layers=3, num_attention_heads=6, num_key_value_hea
 OTHER_ROPE = dict(ROPE, rope_theta=10000.0, partial_rotary_factor=0.5)
 VISION = dict(depth=1, hidden_size=16, intermediate_size=32, num_heads=2, patch_size=4, spatial_merge_size=1,
               num_position_embeddings=16, out_hidden_size=64)
+# Two merged squares per side at least, three heads of 12 (three pairs per axis), a table whose side is odd.
+TOWER = dict(depth=2, hidden_size=36, intermediate_size=44, num_heads=3, patch_size=4, spatial_merge_size=2,
+             num_position_embeddings=49, out_hidden_size=32)
+SMALL = dict(TEXT, hidden_size=32, num_hidden_layers=1, layer_types=["full_attention"], intermediate_size=32)
+GRIDS = {"vision": [(2, 2), (2, 12), (12, 2), (6, 4), (10, 8), (4, 14)], "dense-vision-mtp": [(1, 1), (3, 5), (4, 4)]}
 MOE = dict(TEXT, num_hidden_layers=3, layer_types=["linear_attention", "full_attention", "linear_attention"], num_attention_heads=4,
            num_key_value_heads=2, num_experts=5, num_experts_per_tok=2, moe_intermediate_size=16, shared_expert_intermediate_size=16)
 
@@ -59,6 +70,9 @@ CASES = {
                 dict(MOE, num_hidden_layers=2, layer_types=["linear_attention", "full_attention"], num_experts=3,
                      tie_word_embeddings=True, rope_parameters=ROPE), False, True),
 }
+CASES["vision"] = (dense, "Qwen3_5ForConditionalGeneration", "Qwen3_5Config",
+                   dict(tie_word_embeddings=True, text_config=dict(SMALL, tie_word_embeddings=True, rope_parameters=ROPE),
+                        vision_config=TOWER), False, False)
 TOKENS = {"dense-tied": 70}
 
 
@@ -109,6 +123,41 @@ def in_float64(module, run):
     finally:
         module.torch, module.nn, module.F = kept
         torch.Tensor.float = tensor_float
+
+
+def make_embeddings(name, out):
+    """embeddings.json of a checkpoint that is there."""
+    folder = os.path.join(out, name)
+    tower = dense.Qwen3_5ForConditionalGeneration.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager")
+    tower = tower.model.visual.eval()
+    config, images = tower.config, []
+    width = 3 * config.temporal_patch_size * config.patch_size ** 2
+
+    def run(patches, grid):
+        return tower(hidden_states=patches, grid_thw=torch.tensor([[1, *grid]])).pooler_output
+
+    with torch.no_grad():
+        inputs, plain = [], []
+        for n, (height, columns) in enumerate(GRIDS[name]):
+            i = torch.arange(height * columns * width, dtype=torch.int64)
+            pixels = ((7 * i * i + 31 * i + 13 * n) % 256).double()
+            inputs.append(((pixels / 255 - 0.5) / 0.5).float().view(-1, width))
+            plain.append(run(inputs[-1], (height, columns)))
+        tower.double()
+        rotary = tower.rotary_pos_emb
+        rotary.inv_freq = in_float64(dense, lambda: rotary.compute_axial_rope_parameters(config)[0])
+        assert rotary.inv_freq.dtype == torch.float64
+        for grid, patches, float32 in zip(GRIDS[name], inputs, plain):
+            kept, vision_utils.torch = vision_utils.torch, Lifted()
+            try:
+                exact = in_float64(dense, lambda: run(patches.double(), grid))
+            finally:
+                vision_utils.torch = kept
+            assert exact.dtype == torch.float64
+            images.append(dict(grid=list(grid), embeddings_f64=pack(exact), library_f32_error=distance(float32, exact)))
+    stored = dict(transformers=transformers.__version__, torch=torch.__version__, images=images)
+    json.dump(stored, open(os.path.join(folder, "embeddings.json"), "w"), indent=0)
+    print(f"{name}: embeddings of {len(images)} images; library f32 {max(i['library_f32_error'] for i in images):.3g}")
 
 
 def distance(got, exact):
@@ -212,11 +261,15 @@ def make(name, out):
 def main():
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ap.add_argument("--out", default=os.path.join(HERE, "..", "vectors", "hybrid"))
+    ap.add_argument("--embeddings-only", action="store_true", help="leave the checkpoints as they are")
     ap.add_argument("names", nargs="*", default=list(CASES))
     args = ap.parse_args()
     torch.set_num_threads(1)
     for name in args.names:
-        make(name, args.out)
+        if not args.embeddings_only:
+            make(name, args.out)
+        if name in GRIDS:
+            make_embeddings(name, args.out)
 
 
 if __name__ == "__main__":

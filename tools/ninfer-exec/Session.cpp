@@ -168,6 +168,14 @@ Result<uint32_t> draftsPerRound(const ninfer_engine_info &info, const CommonOpti
   return options.draftTokens ? options.draftTokens : std::min(kDefault, info.draft_tokens);
 }
 
+Result<ninfer_vision_info> Engine::vision() const {
+  ninfer_vision_info info = {};
+  info.struct_size = sizeof(info);
+  ninfer_error *error = nullptr;
+  NINFER_RETURN_IF_ERROR(statusOf(ninfer_engine_get_vision(handle_.get(), &info, &error), error));
+  return info;
+}
+
 Result<Context> Context::create(const Engine &engine, const CommonOptions &options, bool drafts) {
   const ninfer_context_options given = contextOptions(options, drafts);
   ninfer_context *handle = nullptr;
@@ -234,6 +242,17 @@ Result<std::span<const float>> Context::rowLogits(size_t row) {
 Status Context::accept(size_t count) {
   ninfer_error *error = nullptr;
   return statusOf(ninfer_context_accept(handle_.get(), count, &error), error);
+}
+
+Result<std::span<const float>> Context::encodeImage(std::span<const float> patches, int64_t gridHeight,
+                                                    int64_t gridWidth) {
+  const float *values = nullptr;
+  size_t count = 0;
+  ninfer_error *error = nullptr;
+  NINFER_RETURN_IF_ERROR(statusOf(ninfer_context_encode_image(handle_.get(), patches.data(), uint32_t(gridHeight),
+                                                              uint32_t(gridWidth), &values, &count, &error),
+                                  error));
+  return std::span<const float>(values, count);
 }
 
 Status Context::truncate(uint32_t position) {

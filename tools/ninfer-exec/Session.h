@@ -47,6 +47,8 @@ public:
   Result<ninfer_ledger> ledger(const CommonOptions &options, bool drafts) const;
   /// Bytes of a resource of the artifact, or an empty view.
   Result<std::string_view> resource(const char *role) const;
+  /// NB0670 when the plan has no vision tower.
+  Result<ninfer_vision_info> vision() const;
   ninfer_engine *handle() const { return handle_.get(); }
 
 private:
@@ -75,6 +77,8 @@ public:
   Result<std::span<const float>> rowLogits(size_t row) override;
   Status accept(size_t count) override;
   /// Goes back to `position`, or to 0 where the states of the model cannot be cut there; position() says which.
+  /// Embeddings of one image, valid until the next call. `patches` as ninfer_context_encode_image wants them.
+  Result<std::span<const float>> encodeImage(std::span<const float> patches, int64_t gridHeight, int64_t gridWidth);
   Status truncate(uint32_t position);
   /// Of all calls. Prefill is what ran for prompts, decode the rest, whichever phases ran it.
   ninfer_stats stats() const;

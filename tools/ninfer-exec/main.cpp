@@ -19,7 +19,7 @@ int main(int argc, char **argv) {
     int (*run)(int, char **);
   };
   constexpr Command commands[] = {
-      {"run", runCommand}, {"chat", chatCommand}, {"bench", benchCommand}, {"logits", logitsCommand}};
+      {"run", runCommand}, {"chat", chatCommand}, {"bench", benchCommand}, {"logits", logitsCommand}, {"embed", embedCommand}};
   try {
     if (argc > 1)
       for (const Command &command : commands)

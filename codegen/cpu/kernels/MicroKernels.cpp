@@ -7,6 +7,7 @@
 #include "codegen/cpu/kernels/Experts.h"
 #include "codegen/cpu/kernels/Hybrid.h"
 #include "codegen/cpu/kernels/IntLinear.h"
+#include "codegen/cpu/kernels/Vision.h"
 
 using namespace ninfer;
 
@@ -124,6 +125,25 @@ NI_EXPORT ni_gated_head_norm(const float *x, const uint16_t *w, const float *gat
                              int64_t dim, float *y) {
   for (int64_t h = 0; h < heads; ++h)
     micro::gatedHeadNorm(x + h * dim, w, gate + h * dim, eps, dim, y + h * dim);
+}
+
+NI_EXPORT ni_layer_norm(const float *x, const uint16_t *w, const uint16_t *b, float eps, int64_t k, float *y) {
+  micro::layerNorm(x, w, b, eps, k, y);
+}
+NI_EXPORT ni_bias(const float *x, const uint16_t *b, int64_t n, float *out) { micro::addBias(x, b, n, out); }
+NI_EXPORT ni_gelu(const float *x, int64_t n, float *out) { micro::gelu<false>(x, n, out); }
+NI_EXPORT ni_gelu_tanh(const float *x, int64_t n, float *out) { micro::gelu<true>(x, n, out); }
+NI_EXPORT ni_axial_rope(const float *x, const float *table, int64_t capacity, const int32_t *positions, int64_t heads,
+                        int64_t pairs, float *y) {
+  micro::axialRope(x, table, capacity, positions, heads, pairs, y);
+}
+NI_EXPORT ni_gather_bf16(const uint16_t *table, int64_t rows, const int32_t *indices, const float *weights, int64_t taps,
+                         int64_t k, float *out) {
+  micro::gatherBf16(table, rows, indices, weights, taps, k, out);
+}
+NI_EXPORT ni_full_attention(const float *q, const float *k, const float *v, int64_t stride, int64_t rows, int64_t length,
+                            int64_t dim, float scale, float *out, void *scratch) {
+  micro::fullAttention(q, k, v, stride, rows, length, dim, scale, out, scratch);
 }
 
 NI_EXPORT ni_sigmoid_scale(const float *x, const float *gate, int64_t n, float *out) {

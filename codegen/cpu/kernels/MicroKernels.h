@@ -61,7 +61,7 @@ constexpr int64_t microLinearScratchBytes(MicroPack pack, int64_t rows) {
   return kMicroPanelRows * (kMicroPanelK * 4 + kMicroPanelK / 16 * 4 + microRoundUp(rows, 16) * 4);
 }
 
-/// Size of `scratch` of ni_attention_*, for every head size and length.
+/// Size of `scratch` of ni_attention_* and ni_full_attention, for every head size and length.
 constexpr int64_t microAttentionScratchBytes() { return 4096; }
 
 /// Tokens that ni_gated_delta prepares at a time.
@@ -194,6 +194,28 @@ void ni_gated_delta(const float *q, const float *k, int64_t qk_stride, const flo
 /// same w[dim] bf16. y == x or y == gate allowed.
 void ni_gated_head_norm(const float *x, const uint16_t *w, const float *gate, float eps, int64_t heads, int64_t dim,
                         float *y);
+
+/// y = (x - mean) / sqrt(variance + eps) * w + b for one row of k elements; w and b bf16. y == x allowed.
+void ni_layer_norm(const float *x, const uint16_t *w, const uint16_t *b, float eps, int64_t k, float *y);
+/// out = x + b; b bf16. out == x allowed.
+void ni_bias(const float *x, const uint16_t *b, int64_t n, float *out);
+/// out = x / 2 * (1 + erf(x / sqrt(2))), and out = x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))). out == x allowed.
+void ni_gelu(const float *x, int64_t n, float *out);
+void ni_gelu_tanh(const float *x, int64_t n, float *out);
+/// Rotates the pairs (i, i + 2 pairs), i < 2 pairs, of each of `heads` consecutive vectors of 4 * pairs elements by entry
+/// i mod pairs of the row positions[i / pairs] of the rope table [capacity][pairs][2]. A position outside of the table
+/// reads its nearest row. y == x allowed.
+void ni_axial_rope(const float *x, const float *table, int64_t capacity, const int32_t *positions, int64_t heads,
+                   int64_t pairs, float *y);
+/// out[k] = sum over t < taps of weights[t] * table[indices[t]], table bf16 [rows][k]. An index outside of the table
+/// reads its nearest row.
+void ni_gather_bf16(const uint16_t *table, int64_t rows, const int32_t *indices, const float *weights, int64_t taps,
+                    int64_t k, float *out);
+/// Softmax attention of `rows` queries of one head to all `length` keys of it. Query r is q + r * stride, key j is
+/// k + j * stride, value j v + j * stride, result r out + r * stride, `dim` elements each. Up to 4 queries share one pass
+/// over keys and values.
+void ni_full_attention(const float *q, const float *k, const float *v, int64_t stride, int64_t rows, int64_t length,
+                       int64_t dim, float scale, float *out, void *scratch);
 
 /// out = x / (1 + exp(-gate)). out == x or out == gate allowed.
 void ni_sigmoid_mul(const float *x, const float *gate, int64_t n, float *out);

@@ -139,7 +139,7 @@ NINFER_API void ninfer_engine_retain(ninfer_engine *engine);
 NINFER_API void ninfer_engine_release(ninfer_engine *engine);
 NINFER_API ninfer_status ninfer_engine_get_info(const ninfer_engine *engine, ninfer_engine_info *info,
                                                 ninfer_error **error);
-/* Bytes of a resource of the text component by role ("tokenizer.json", "chat_template.jinja", ...), mapped.
+/* Bytes of a resource of the text or the vision component by role ("tokenizer.json", "chat_template.jinja", ...), mapped.
  * *data is NULL and *bytes 0 when the artifact has none by that role. */
 NINFER_API ninfer_status ninfer_engine_get_resource(const ninfer_engine *engine, const char *role,
                                                     const void **data, size_t *bytes, ninfer_error **error);
@@ -218,6 +218,27 @@ typedef struct ninfer_output {
 NINFER_API size_t ninfer_context_output_count(const ninfer_context *context);
 NINFER_API ninfer_status ninfer_context_get_output(const ninfer_context *context, size_t index, ninfer_output *output,
                                                    ninfer_error **error);
+
+/* What the vision tower of a plan takes and gives. */
+typedef struct ninfer_vision_info {
+  size_t struct_size;
+  uint32_t max_patches;     /* of one image */
+  uint32_t merge;           /* side of the square of patches that becomes one embedding */
+  uint32_t patch_width;     /* elements of one patch: 3 * temporal_patch_size * patch_size^2 */
+  uint32_t embedding_width; /* elements of one embedding: the hidden size of the text model */
+} ninfer_vision_info;
+
+/* NINFER_UNSUPPORTED when the plan was built without --vision. */
+NINFER_API ninfer_status ninfer_engine_get_vision(const ninfer_engine *engine, ninfer_vision_info *info,
+                                                  ninfer_error **error);
+/* Embeddings of one image. `patches` is float32 [grid_height * grid_width][patch_width]: normalised pixels, channel by
+ * channel and frame by frame, in the order that puts the merge x merge patches of a square one after the other, squares
+ * and patches row by row. Both sides are multiples of merge. *embeddings is float32 [count / embedding_width]
+ * [embedding_width], one per square, valid until the next call that runs the context. Logits become unavailable, the
+ * sequence stays. Allocates nothing. */
+NINFER_API ninfer_status ninfer_context_encode_image(ninfer_context *context, const float *patches,
+                                                     uint32_t grid_height, uint32_t grid_width,
+                                                     const float **embeddings, size_t *count, ninfer_error **error);
 /* Number of evaluated tokens. */
 NINFER_API uint32_t ninfer_context_position(const ninfer_context *context);
 /* Forgets every token from `position` on (0 starts afresh), and verified rows that were not accepted. The logits become
@@ -269,6 +290,9 @@ typedef struct ninfer_stats {
   uint64_t verify_rows;
   uint64_t verify_ns;       /* ninfer_context_accept included */
   uint64_t accepted_tokens; /* verified rows that became part of the sequence */
+  uint64_t encode_patches; /* images */
+  uint64_t encode_calls;
+  uint64_t encode_ns;
 } ninfer_stats;
 
 NINFER_API ninfer_status ninfer_context_get_stats(const ninfer_context *context, ninfer_stats *stats,

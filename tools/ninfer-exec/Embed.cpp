@@ -1,0 +1,157 @@
+// ninfer-exec embed PLAN IMAGE: the embeddings that the vision tower makes of an image.
+#include "tools/ninfer-exec/Options.h"
+
+#include "runtime/image/Decode.h"
+#include "support/File.h"
+#include "tools/ninfer-exec/Report.h"
+
+#include <charconv>
+#include <cstring>
+
+namespace ninfer::exec {
+
+namespace {
+
+constexpr uint64_t kMostFileBytes = uint64_t(1) << 28; ///< of an image or of patches
+
+struct EmbedOptions {
+  CommonOptions common;
+  std::string image, patches, grid, config;
+  std::string format = "json", out;
+};
+
+/// "ROWSxCOLUMNS" of patches.
+Result<vision::Grid> parseGrid(const std::string &text) {
+  vision::Grid grid;
+  const char *at = text.data(), *end = at + text.size();
+  auto rows = std::from_chars(at, end, grid.height);
+  if (rows.ec == std::errc() && rows.ptr != end && *rows.ptr == 'x') {
+    auto columns = std::from_chars(rows.ptr + 1, end, grid.width);
+    if (columns.ec == std::errc() && columns.ptr == end && grid.height > 0 && grid.width > 0 &&
+        grid.height <= UINT32_MAX && grid.width <= UINT32_MAX)
+      return grid;
+  }
+  return makeError(ErrorKind::Usage, "NB0900", "--grid: expected ROWSxCOLUMNS of patches, got '" + text + "'");
+}
+
+Result<std::vector<float>> readPatches(const std::string &path) {
+  NINFER_ASSIGN_OR_RETURN(const std::string bytes, readFile(path, kMostFileBytes));
+  std::vector<float> values(bytes.size() / sizeof(float));
+  std::memcpy(values.data(), bytes.data(), values.size() * sizeof(float));
+  return values;
+}
+
+/// preprocessor_config.json of --config or of the artifact, agreeing with the tower.
+Result<vision::ImageConfig> readConfig(const EmbedOptions &options, const Engine &engine,
+                                       const ninfer_vision_info &tower) {
+  std::string text, name = options.config;
+  if (!options.config.empty()) {
+    NINFER_ASSIGN_OR_RETURN(text, readFile(options.config, 1 << 20));
+  } else {
+    name = std::string(engine.info().weights_path) + ": preprocessor_config.json";
+    NINFER_ASSIGN_OR_RETURN(const std::string_view stored, engine.resource("preprocessor_config.json"));
+    if (stored.empty()) {
+      Status status = makeError(ErrorKind::Unsupported, "NB0725", name + ": the artifact has none");
+      status.help("give one with --config, or convert again with the file beside the checkpoint");
+      return status;
+    }
+    text = stored;
+  }
+  NINFER_ASSIGN_OR_RETURN(vision::ImageConfig config, vision::parseImageConfig(text, name));
+  if (config.patchWidth() != tower.patch_width || config.mergeSize != tower.merge)
+    return makeError(ErrorKind::BadFile, "NB0720",
+                     name + ": patches of " + std::to_string(config.patchWidth()) + " elements, merged " +
+                         std::to_string(config.mergeSize) + " by " + std::to_string(config.mergeSize) +
+                         "; the tower takes " + std::to_string(tower.patch_width) + " and " +
+                         std::to_string(tower.merge));
+  return config;
+}
+
+std::string render(std::span<const float> values, const vision::Grid &grid, const ninfer_vision_info &tower,
+                   const std::string &format) {
+  if (format == "raw")
+    return std::string(reinterpret_cast<const char *>(values.data()), values.size_bytes());
+  Row root;
+  root["grid"] = {grid.height, grid.width};
+  root["embeddings"] = Row::array();
+  for (size_t at = 0; at < values.size(); at += tower.embedding_width) {
+    Row row = Row::array();
+    for (float value : values.subspan(at, tower.embedding_width))
+      row.push_back(number(value));
+    root["embeddings"].push_back(std::move(row));
+  }
+  return root.dump() + "\n";
+}
+
+Result<int> run(const EmbedOptions &options) {
+  if (options.image.empty() == options.patches.empty())
+    return makeError(ErrorKind::Usage, "NB0900", "expected an image or --patches with --grid");
+  vision::Grid grid;
+  if (!options.patches.empty()) {
+    NINFER_ASSIGN_OR_RETURN(grid, parseGrid(options.grid));
+  }
+  NINFER_ASSIGN_OR_RETURN(Engine engine, Engine::open(options.common));
+  NINFER_ASSIGN_OR_RETURN(const ninfer_vision_info tower, engine.vision());
+  std::vector<float> patches;
+  if (!options.patches.empty()) {
+    NINFER_ASSIGN_OR_RETURN(patches, readPatches(options.patches));
+  } else {
+    NINFER_ASSIGN_OR_RETURN(const vision::ImageConfig config, readConfig(options, engine, tower));
+    NINFER_ASSIGN_OR_RETURN(const std::string bytes, readFile(options.image, kMostFileBytes));
+    NINFER_ASSIGN_OR_RETURN(const vision::Image image,
+                            image::decode(std::as_bytes(std::span(bytes.data(), bytes.size())), options.image));
+    NINFER_ASSIGN_OR_RETURN(grid, vision::smartGrid(image.height, image.width, config, tower.max_patches));
+    patches = vision::patchRows(image, grid, config);
+  }
+  if (patches.size() / tower.patch_width != size_t(grid.patches()) || patches.size() % tower.patch_width != 0)
+    return makeError(ErrorKind::Usage, "NB0671",
+                     "patches: expected " + std::to_string(grid.patches()) + " of " +
+                         std::to_string(tower.patch_width) + " elements, got " + std::to_string(patches.size()) +
+                         " elements");
+  NINFER_ASSIGN_OR_RETURN(Context context, Context::create(engine, options.common));
+  NINFER_ASSIGN_OR_RETURN(const std::span<const float> values, context.encodeImage(patches, grid.height, grid.width));
+  const std::string bytes = render(values, grid, tower, options.format);
+  if (options.out.empty()) {
+    Output output;
+    NINFER_RETURN_IF_ERROR(output.write(bytes));
+  } else {
+    NINFER_RETURN_IF_ERROR(writeFileAtomically(options.out, std::as_bytes(std::span(bytes.data(), bytes.size()))));
+  }
+  if (options.common.stats) {
+    const ninfer_stats stats = context.stats();
+    std::fprintf(stderr, "image: %lld x %lld patches, %zu embeddings of %u in %.1f ms\n", (long long)grid.height,
+                 (long long)grid.width, values.size() / tower.embedding_width, tower.embedding_width,
+                 double(stats.encode_ns) / 1e6);
+    printStats(engine, options.common, context, {});
+  }
+  if (options.common.profile)
+    printProfile(context);
+  return 0;
+}
+
+} // namespace
+
+int embedCommand(int argc, char **argv) {
+  EmbedOptions options;
+  CLI::App app("Print the embeddings that the vision tower makes of an image.", "ninfer-exec embed");
+  addCommonOptions(app, options.common);
+  app.add_option("image", options.image, "PNG or JPEG file")->type_name("IMAGE");
+  app.add_option("--config", options.config, "preprocessor_config.json (default: the artifact's)")->type_name("FILE");
+  auto *patches = app.add_option("--patches", options.patches,
+                                 "Patch rows instead of an image: float32, little-endian, in the order of the tower")
+                      ->type_name("FILE");
+  auto *grid = app.add_option("--grid", options.grid, "With --patches: rows and columns of patches, as 10x8")
+                   ->type_name("RxC");
+  patches->needs(grid);
+  grid->needs(patches);
+  app.add_option("-o,--output", options.format, "json (default), raw (float32, little-endian, row by row)")
+      ->type_name("FORMAT")
+      ->check(CLI::IsMember({"json", "raw"}));
+  app.add_option("--out", options.out, "Write to this file instead of stdout")->type_name("FILE");
+  if (int code = parse(app, argc, argv); code >= 0)
+    return code;
+  auto result = run(options);
+  return result.ok() ? *result : report(result.error());
+}
+
+} // namespace ninfer::exec
