@@ -337,7 +337,9 @@ uint64_t scratchBound(const KernelSignature &signature, const KernelFamily &fami
   auto bounded = [](int64_t value, int64_t max) {
     return static_cast<uint64_t>(std::clamp<int64_t>(value, 1, max));
   };
-  if (signature.op == OpKind::Attention || signature.op == OpKind::FullAttention) // scores of one block of positions
+  if (signature.op == OpKind::FullAttention) // a block of keys and values, the scores, sums of 256 queries
+    return (64 * (2 * bounded(signature.headDim, 1 << 20) + 160 + 4) + 512) * 4;
+  if (signature.op == OpKind::Attention) // scores of one block of positions
     return 4096;
   if (signature.op == OpKind::RopeAppend) // one rotated key
     return bounded(signature.headDim, 1 << 20) * 4 + 64;

@@ -87,7 +87,7 @@ inline constexpr int64_t kMaxSegments = 8;
 std::span<const KernelFamily> kernelFamilies();
 
 /// Upper bound of the per-thread scratch of one call, bytes: normalised row, packed activations
-/// (once per distinct group size), one tile of results; attention: one block of scores; delta rule:
+/// (once per distinct group size), one tile of results; attention: one block of scores; full attention: packed keys and values; delta rule:
 /// one block of normalised rows. Built-ins use none. Admission refuses more than kMaxScratchBytes.
 uint64_t scratchBound(const KernelSignature &signature, const KernelFamily &family);
 inline constexpr uint64_t kMaxScratchBytes = uint64_t{256} << 20;

@@ -111,7 +111,7 @@ LogicalResult lowerFullAttention(KernelLowering &l) {
     return failure();
   Value query = l.pointer(op.getQuery()), key = l.pointer(op.getKey());
   Value value = l.pointer(op.getValue()), out = l.resultPointer(0);
-  Value scratch = b.scratch(static_cast<uint64_t>(microAttentionScratchBytes()));
+  Value scratch = b.scratch(static_cast<uint64_t>(microFullAttentionScratchBytes(dim)));
   Value rows = l.rowsOf(op.getQuery());
   b.loop(b.constant(0), b.constant(heads), 1, [&](Value head) {
     Value first = b.mul(head, rows);

@@ -250,6 +250,16 @@ def configs():
         write("config", "method-" + method, json.dumps({"config": dict(model, quantization_config={"quant_method": method}), "header": {}}))
 
 
+def images():
+    clean("image")
+    folder = "test/vectors/vision"
+    for name in sorted(os.listdir(os.path.join(ROOT, folder))):
+        if name.endswith((".png", ".jpg")):
+            write("image", name, read(f"{folder}/{name}"))
+    config = json.loads(read(f"{folder}/vectors.json"))["patches"][0]["config"]
+    write("image", "config", json.dumps(config))
+
+
 def plans(program):
     clean("plan")
     folder = os.path.join(CORPUS, "plan")
@@ -258,7 +268,7 @@ def plans(program):
 
 
 def main():
-    for make in (directories, containers, safetensors, gguf, tokenizers, templates, indexes, configs):
+    for make in (directories, containers, safetensors, gguf, tokenizers, templates, indexes, configs, images):
         make()
     if len(sys.argv) > 1:
         plans(sys.argv[1])

@@ -8,6 +8,7 @@
 #include "models/Bind.h"
 #include "models/Hybrid.h"
 #include "models/Identity.h"
+#include "models/Vision.h"
 #include "test/tools/Unwrap.h"
 
 #include <cstdio>
@@ -36,6 +37,7 @@ framing 3:
   --partial-rotary X --eps X
   --tied | --untied  default: the published choice of the preset
   --no-mtp           no draft layer
+  --vision T         with a vision tower: tiny (2 layers of 48) | published (27 layers of 1152)
   --proposal N       indexed proposal head of N rows (default 0: none)
   --separate         one object per parameter instead of fused parents
   --policy P         activation_policy of every use (default A16Only)
@@ -56,6 +58,7 @@ struct Options {
   int64_t proposal = 0;
   uint64_t seed = 0;
   bool random = false, mtp = true, separate = false;
+  std::optional<VisionConfig> vision;
 };
 
 // --- options
@@ -181,6 +184,12 @@ Options parse(int argc, char **argv) {
       c.tieWordEmbeddings = arg == "--tied";
     else if (arg == "--no-mtp")
       o.mtp = false;
+    else if (arg == "--vision") {
+      const std::string name = value();
+      if (name != "tiny" && name != "published")
+        die("unknown tower '" + name + "'");
+      o.vision = name == "tiny" ? VisionConfig{false, 2, 48, 64, 4, 4, 2, 2, 49} : publishedVision(false);
+    }
     else if (arg == "--separate")
       o.separate = true;
     else if (arg == "--policy") {
@@ -235,6 +244,13 @@ Format formatOf(const Options &o, const std::string &name) {
     die("unknown recipe '" + o.recipe + "'");
   if (name == "proposal/head")
     return Format::Q4G64_F16S;
+  if (isUnder(name, "vision")) {
+    if (name == "vision/patch_embedding")
+      return Format::Q6G64_F16S;
+    if (isUnder(name, "vision/merger"))
+      return Format::W8G32_F16S;
+    return endsWith(name, {"/output", "/fc2"}) ? Format::Q5G64_F16S : Format::Q4G64_F16S;
+  }
   if (isUnder(name, "mtp") || name.find("/moe/shared/") != std::string::npos)
     return Format::W8G32_F16S;
   if (name == "text/token_embedding" || name == "text/output_head")
@@ -255,6 +271,8 @@ std::string parentOf(const Options &o, const std::string &name) {
   auto same = [&](const char *a, const char *b) {
     return formatOf(o, folder + a) == formatOf(o, folder + b);
   };
+  if (isUnder(name, "vision"))
+    return folder.ends_with("attention/") && leaf != "output" ? folder + "qkv" : name;
   if (folder.ends_with("attention/") && leaf != "output") {
     if (same("query", "gate"))
       return folder + "query_key_gate_value";
@@ -296,6 +314,13 @@ public:
     if (o_.proposal > 0) {
       d.components["text"].proposal = Component::Proposal{true, static_cast<uint64_t>(o_.proposal)};
       add(proposalInventory(o_.config, *d.components["text"].proposal));
+    }
+    if (o_.vision) {
+      VisionConfig vision = *o_.vision;
+      vision.moe = o_.config.moe.has_value();
+      d.components["vision"].config = toJson(vision);
+      d.components["vision"].target = "text";
+      add(visionInventory(vision, o_.config.hiddenSize));
     }
     if (o_.mtp) {
       d.components["mtp"].config = {{"architectures", {mtpArchitecture(o_.config)}}};

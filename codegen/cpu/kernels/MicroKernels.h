@@ -61,7 +61,16 @@ constexpr int64_t microLinearScratchBytes(MicroPack pack, int64_t rows) {
   return kMicroPanelRows * (kMicroPanelK * 4 + kMicroPanelK / 16 * 4 + microRoundUp(rows, 16) * 4);
 }
 
-/// Size of `scratch` of ni_attention_* and ni_full_attention, for every head size and length.
+/// Keys that ni_full_attention packs at a time, queries that share them, and queries of one group at most.
+inline constexpr int64_t kMicroFullKeys = 64, kMicroFullQueries = 256, kMicroFullGroup = 4;
+/// A multiple of the elements of a head that every level takes at a time.
+inline constexpr int64_t kMicroFullPad = 160;
+/// Size of `scratch` of ni_full_attention, for every number of rows.
+constexpr int64_t microFullAttentionScratchBytes(int64_t dim) {
+  return (kMicroFullKeys * (dim + microRoundUp(dim, kMicroFullPad) + kMicroFullGroup) + 2 * kMicroFullQueries) * 4;
+}
+
+/// Size of `scratch` of ni_attention_*, for every head size and length.
 constexpr int64_t microAttentionScratchBytes() { return 4096; }
 
 /// Tokens that ni_gated_delta prepares at a time.
@@ -212,8 +221,8 @@ void ni_axial_rope(const float *x, const float *table, int64_t capacity, const i
 void ni_gather_bf16(const uint16_t *table, int64_t rows, const int32_t *indices, const float *weights, int64_t taps,
                     int64_t k, float *out);
 /// Softmax attention of `rows` queries of one head to all `length` keys of it. Query r is q + r * stride, key j is
-/// k + j * stride, value j v + j * stride, result r out + r * stride, `dim` elements each. Up to 4 queries share one pass
-/// over keys and values.
+/// k + j * stride, value j v + j * stride, result r out + r * stride, `dim` elements each. Keys and
+/// values are packed once per 256 queries, so give it many rows. scratch: microFullAttentionScratchBytes(dim).
 void ni_full_attention(const float *q, const float *k, const float *v, int64_t stride, int64_t rows, int64_t length,
                        int64_t dim, float scale, float *out, void *scratch);
 

@@ -100,41 +100,169 @@ NI_INLINE void gatherBf16(const uint16_t *table, int64_t rows, const int32_t *in
   }
 }
 
-/// The rows of one head inside rows of several heads.
-struct StridedRows {
-  const float *words;
-  int64_t stride;
-  using Row = const float *;
-  __attribute__((always_inline)) Row at(int64_t p, int64_t) const { return words + p * stride; }
-  NI_INLINE F read(Row row, int64_t d, int64_t n) { return loadSome(row + d, n); }
+// Attention of all rows to all rows, one head. A block of keys is transposed and a block of values packed once for up to
+// kFullQueries queries; a group of queries takes its scores with one key per lane, so nothing is summed across lanes. What
+// a query has so far (its largest score, the sum of its weights, the weighted sum of values) waits in memory.
+
+inline constexpr int kFullQueries = kMicroFullQueries, kFullKeys = kMicroFullKeys;
+inline constexpr int kFullGroup = kLanes == 16 ? 4 : 3; ///< queries at a time: as many as the register file takes
+inline constexpr int kFullRegs = 4;                     ///< registers of scores per query
+inline constexpr int kValueRegs = kLanes == 16 ? 5 : 4; ///< registers of the head at a time
+
+struct FullBlock {
+  float *keys;   ///< [dim][kFullKeys], zero from `count` on
+  float *values; ///< [count][padded]
+  float *scores; ///< [kFullGroup][kFullKeys]
+  int64_t padded, count, dim;
 };
 
-template <int Q>
-NI_INLINE int64_t attendAll(int64_t first, int64_t rows, const float *q, const StridedRows &k, const StridedRows &v,
-                            int64_t length, int64_t dim, float scale, float *out, float *scores) {
+NI_INLINE void packBlock(const float *k, const float *v, int64_t stride, const FullBlock &b) {
 #pragma clang loop unroll(disable)
-  for (; first + Q <= rows; first += Q) {
-    const float *qs[Q];
-    float *outs[Q];
-    int64_t lengths[Q];
+  for (int64_t p = 0; p < kFullKeys; ++p)
+#pragma clang loop unroll(disable) vectorize(disable)
+    for (int64_t d = 0; d < b.dim; ++d)
+      b.keys[d * kFullKeys + p] = p < b.count ? k[p * stride + d] : 0.0f;
+#pragma clang loop unroll(disable)
+  for (int64_t p = 0; p < b.count; ++p)
+    for (int64_t d = 0; d < b.padded; d += kLanes)
+      storeF(b.values + p * b.padded + d, loadSome(v + p * stride + d, b.dim > d ? b.dim - d : 0));
+}
+
+template <int Q>
+NI_INLINE void fullScores(const float *q, int64_t stride, const FullBlock &b, float scale) {
+#pragma clang loop unroll(disable)
+  for (int64_t p = 0; p < kFullKeys; p += kFullRegs * kLanes) {
+    F acc[Q][kFullRegs];
 #pragma unroll
-    for (int i = 0; i < Q; ++i) {
-      qs[i] = q + (first + i) * k.stride;
-      outs[i] = out + (first + i) * k.stride;
-      lengths[i] = length;
+    for (int i = 0; i < Q; ++i)
+#pragma unroll
+      for (int r = 0; r < kFullRegs; ++r)
+        acc[i][r] = zeroF();
+#pragma clang loop unroll(disable)
+    for (int64_t d = 0; d < b.dim; ++d) {
+      F x[Q];
+#pragma unroll
+      for (int i = 0; i < Q; ++i)
+        x[i] = setF(q[i * stride + d]);
+#pragma unroll
+      for (int r = 0; r < kFullRegs; ++r) {
+        const F y = loadF(b.keys + d * kFullKeys + p + r * kLanes);
+#pragma unroll
+        for (int i = 0; i < Q; ++i)
+          acc[i][r] = fma(x[i], y, acc[i][r]);
+      }
     }
-    attendQueries<StridedRows, Q>(qs, lengths, k, v, dim, scale, outs, scores);
+#pragma unroll
+    for (int i = 0; i < Q; ++i)
+#pragma unroll
+      for (int r = 0; r < kFullRegs; ++r) {
+        const int64_t at = p + r * kLanes;
+        storeF(b.scores + i * kFullKeys + at, selectBelow(b.count - at, mul(acc[i][r], setF(scale)), setF(kMasked)));
+      }
   }
-  return first;
+}
+
+/// Scores to weights relative to the largest score so far; the factor that what was summed before must shrink by.
+NI_INLINE float fullWeights(float *scores, float &top, float &total) {
+  F largest = setF(top);
+  for (int64_t p = 0; p < kFullKeys; p += kLanes)
+    largest = max(largest, loadF(scores + p));
+  const float newTop = maxLane(largest);
+  F sums = zeroF();
+  for (int64_t p = 0; p < kFullKeys; p += kLanes) {
+    const F weight = exp(sub(loadF(scores + p), setF(newTop)));
+    storeF(scores + p, weight);
+    sums = add(sums, weight);
+  }
+  const float factor = firstLane(exp(setF(top - newTop)));
+  total = total * factor + sum(sums);
+  top = newTop;
+  return factor;
+}
+
+template <int Q>
+NI_INLINE void fullGroup(const float *q, int64_t stride, const FullBlock &b, float scale, float *top, float *total,
+                         float *out) {
+  fullScores<Q>(q, stride, b, scale);
+  float factor[Q];
+#pragma unroll
+  for (int i = 0; i < Q; ++i)
+    factor[i] = fullWeights(b.scores + i * kFullKeys, top[i], total[i]);
+#pragma clang loop unroll(disable)
+  for (int64_t d0 = 0; d0 < b.padded; d0 += kValueRegs * kLanes) {
+    F acc[Q][kValueRegs];
+#pragma unroll
+    for (int i = 0; i < Q; ++i)
+#pragma unroll
+      for (int j = 0; j < kValueRegs; ++j)
+        if (const int64_t d = d0 + j * kLanes; d < b.dim)
+          acc[i][j] = mul(loadSome(out + i * stride + d, b.dim - d), setF(factor[i]));
+        else
+          acc[i][j] = zeroF();
+#pragma clang loop unroll(disable)
+    for (int64_t p = 0; p < b.count; ++p) {
+      F weight[Q];
+#pragma unroll
+      for (int i = 0; i < Q; ++i)
+        weight[i] = setF(b.scores[i * kFullKeys + p]);
+#pragma unroll
+      for (int j = 0; j < kValueRegs; ++j) {
+        const F y = loadF(b.values + p * b.padded + d0 + j * kLanes);
+#pragma unroll
+        for (int i = 0; i < Q; ++i)
+          acc[i][j] = fma(weight[i], y, acc[i][j]);
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < Q; ++i)
+#pragma unroll
+      for (int j = 0; j < kValueRegs; ++j)
+        if (const int64_t d = d0 + j * kLanes; d < b.dim)
+          storeSome(out + i * stride + d, b.dim - d, acc[i][j]);
+  }
 }
 
 NI_INLINE void fullAttention(const float *q, const float *k, const float *v, int64_t stride, int64_t rows, int64_t length,
                              int64_t dim, float scale, float *out, void *scratch) {
-  float *scores = static_cast<float *>(scratch);
-  const StridedRows keys{k, stride}, values{v, stride};
-  int64_t i = attendAll<4>(0, rows, q, keys, values, length, dim, scale, out, scores);
-  i = attendAll<2>(i, rows, q, keys, values, length, dim, scale, out, scores);
-  attendAll<1>(i, rows, q, keys, values, length, dim, scale, out, scores);
+  static_assert(kFullKeys % (kFullRegs * kLanes) == 0 && kMicroFullPad % (kValueRegs * kLanes) == 0);
+  static_assert(kFullGroup <= kMicroFullGroup);
+  FullBlock b;
+  b.dim = dim;
+  b.padded = microRoundUp(dim, kValueRegs * kLanes);
+  b.keys = static_cast<float *>(scratch);
+  b.values = b.keys + dim * kFullKeys;
+  b.scores = b.values + b.padded * kFullKeys;
+  float *top = b.scores + kMicroFullGroup * kFullKeys, *total = top + kFullQueries;
+#pragma clang loop unroll(disable)
+  for (int64_t first = 0; first < rows; first += kFullQueries) {
+    const int64_t queries = minOf(kFullQueries, rows - first);
+    const float *qs = q + first * stride;
+    float *outs = out + first * stride;
+#pragma clang loop unroll(disable)
+    for (int64_t i = 0; i < queries; ++i) {
+      top[i] = kMasked, total[i] = 0.0f;
+      for (int64_t d = 0; d < dim; d += kLanes)
+        storeSome(outs + i * stride + d, dim - d, zeroF());
+    }
+#pragma clang loop unroll(disable)
+    for (int64_t p = 0; p < length; p += kFullKeys) {
+      b.count = minOf(kFullKeys, length - p);
+      packBlock(k + p * stride, v + p * stride, stride, b);
+      int64_t i = 0;
+#pragma clang loop unroll(disable)
+      for (; i + kFullGroup <= queries; i += kFullGroup)
+        fullGroup<kFullGroup>(qs + i * stride, stride, b, scale, top + i, total + i, outs + i * stride);
+#pragma clang loop unroll(disable)
+      for (; i < queries; ++i)
+        fullGroup<1>(qs + i * stride, stride, b, scale, top + i, total + i, outs + i * stride);
+    }
+#pragma clang loop unroll(disable)
+    for (int64_t i = 0; i < queries; ++i) {
+      const F norm = setF(1.0f / total[i]);
+      for (int64_t d = 0; d < dim; d += kLanes)
+        storeSome(outs + i * stride + d, dim - d, mul(loadSome(outs + i * stride + d, dim - d), norm));
+    }
+  }
 }
 
 } // namespace ninfer::micro
