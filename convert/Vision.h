@@ -1,6 +1,5 @@
 // The vision tower of a hybrid checkpoint, carried along into component vision when asked for: its
-// config, its parameters with the tensors they come from, and its preprocessor files. Nothing here
-// computes with it.
+// config, its parameters with the tensors they come from, and its preprocessor files.
 #ifndef NINFER_CONVERT_VISION_H
 #define NINFER_CONVERT_VISION_H
 

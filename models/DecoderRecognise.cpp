@@ -13,6 +13,10 @@ Result<ModelSpec> recogniseDecoder(const Directory &directory, std::string_view 
     return makeError(ErrorKind::Unsupported, "NB0308",
                      std::string(fileName) + ": component mtp was selected, but " +
                          config.architecture + " has no draft layer");
+  if (options.vision)
+    return makeError(ErrorKind::Unsupported, "NB0308",
+                     std::string(fileName) + ": component vision was selected, but " +
+                         config.architecture + " has no vision tower");
   spec.parameters = decoderInventory(config);
   spec.config = std::move(config);
   NINFER_RETURN_IF_ERROR(bindParameters(directory, fileName, "text", spec.parameters));

@@ -8,7 +8,7 @@
  *     contiguous-le-v1: words. row-scale-v1: codes, scales. blockscale-k16-m128x4-v1: codes, scales, divisor.
  *     A plane pointer addresses the first row of the parameter, also when the parameter is a row range of a
  *     larger object;
- *   - an activation: float32, row-major, rows densely packed; token ids: int32;
+ *   - an activation: float32, row-major, rows densely packed; token ids and indices: int32;
  *   - a KV cache: keys, then values, each [kv_heads][capacity][head_dim] of bf16 or float32 words, or (int8) of signed
  *     bytes, padded to 64 bytes, then binary16 scales [kv_heads][capacity][ceil(head_dim / 64)] in the same buffer;
  *   - a convolution state: float32 [taps - 1][channels], oldest row first;

@@ -30,12 +30,12 @@ Result<Tower> Tower::of(const Engine &engine) {
   const std::string file = engine.planPath().string();
   const plan::Phase *phase = engine.phase(plan::PhaseKind::Encode);
   if (!phase) {
-    Status status = makeError(ErrorKind::Unsupported, "NB0670", file + ": the plan has no vision tower");
+    Status status = makeError(ErrorKind::Unsupported, "NB0675", file + ": the plan has no vision tower");
     status.help("build the plan with --vision");
     return status;
   }
   const auto foreign = [&](const std::string &what) {
-    return makeError(ErrorKind::BadFile, "NB0672", file + ": " + phase->name()->str() + ": " + what);
+    return makeError(ErrorKind::BadFile, "NB0677", file + ": " + phase->name()->str() + ": " + what);
   };
   Tower tower;
   const std::tuple<const plan::Port **, const char *, plan::ElementType, uint32_t> inputs[] = {
@@ -73,7 +73,7 @@ Result<std::span<const float>> Tower::encode(Context &context, std::span<const f
   NINFER_RETURN_IF_ERROR(context.checkEncode());
   const auto rows = size_t(grid.patches());
   if (patches.size() != rows * size_t(patchWidth_))
-    return makeError(ErrorKind::Usage, "NB0671",
+    return makeError(ErrorKind::Usage, "NB0676",
                      "patches: expected " + std::to_string(rows) + " of " + std::to_string(patchWidth_) +
                          " elements, got " + std::to_string(patches.size()) + " elements");
   std::copy(patches.begin(), patches.end(), reinterpret_cast<float *>(context.memoryOf(*patches_->ref())));

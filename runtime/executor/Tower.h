@@ -10,7 +10,7 @@ namespace ninfer {
 
 class Tower {
 public:
-  /// NB0670 (Unsupported): the plan has no Encode phase. NB0672 (BadFile): one with other ports or parameters than those of
+  /// NB0675 (Unsupported): the plan has no Encode phase. NB0677 (BadFile): one with other ports or parameters than those of
   /// models/graph/VisionGraph.cpp.
   static Result<Tower> of(const Engine &engine);
 
@@ -20,7 +20,7 @@ public:
   int64_t embeddingWidth() const { return embeddingWidth_; } ///< elements of one embedding
 
   /// Embeddings of one image, [patches / merge^2][embeddingWidth], valid until the next call of the context. `patches` is
-  /// [grid.patches()][patchWidth] in the order of vision::patchAt. Errors before any work: NB0671. NB0653 cancelled.
+  /// [grid.patches()][patchWidth] in the order of vision::patchAt. Errors before any work: NB0676. NB0653 cancelled.
   Result<std::span<const float>> encode(Context &context, std::span<const float> patches,
                                         const vision::Grid &grid) const;
 

@@ -26,12 +26,12 @@ Place placeOf(int64_t at, int64_t count, int64_t side) {
 
 Status checkGrid(const Grid &grid, int64_t merge, int64_t maxPatches) {
   if (grid.height < 1 || grid.width < 1 || grid.height % merge != 0 || grid.width % merge != 0)
-    return makeError(ErrorKind::Usage, "NB0671",
+    return makeError(ErrorKind::Usage, "NB0676",
                      "image grid: expected positive multiples of " + std::to_string(merge) + " patches, got " +
                          sides(grid));
   // Each side on its own first: the product may not fit.
   if (grid.height > maxPatches || grid.width > maxPatches || grid.patches() > maxPatches)
-    return makeError(ErrorKind::Usage, "NB0671",
+    return makeError(ErrorKind::Usage, "NB0676",
                      "image grid: expected at most " + std::to_string(maxPatches) + " patches, got " + sides(grid));
   return {};
 }
@@ -64,7 +64,7 @@ Result<TextPositions> textPositions(std::span<const Span> spans, int64_t merge) 
   for (const Span &span : spans) {
     if (!span.grid) {
       if (span.tokens < 0 || span.tokens > kMost - next)
-        return makeError(ErrorKind::Usage, "NB0671",
+        return makeError(ErrorKind::Usage, "NB0676",
                          "text of " + std::to_string(span.tokens) + " tokens: expected 0 to " +
                              std::to_string(kMost - next));
       for (int64_t i = 0; i < span.tokens; ++i, ++next)
@@ -75,7 +75,7 @@ Result<TextPositions> textPositions(std::span<const Span> spans, int64_t merge) 
     NINFER_RETURN_IF_ERROR(checkGrid(*span.grid, merge, kMost));
     const int64_t rows = span.grid->height / merge, columns = span.grid->width / merge;
     if (std::max(rows, columns) > kMost - next)
-      return makeError(ErrorKind::Usage, "NB0671", "image grid: " + sides(*span.grid) + " does not fit the positions");
+      return makeError(ErrorKind::Usage, "NB0676", "image grid: " + sides(*span.grid) + " does not fit the positions");
     for (int64_t row = 0; row < rows; ++row)
       for (int64_t column = 0; column < columns; ++column)
         out.positions.push_back({int32_t(next), int32_t(next + row), int32_t(next + column)});

@@ -21,7 +21,7 @@ struct Grid {
   bool operator==(const Grid &) const = default;
 };
 
-/// Both sides are positive multiples of `merge` and there are at most `maxPatches` patches. Error: NB0671 (Usage).
+/// Both sides are positive multiples of `merge` and there are at most `maxPatches` patches. Error: NB0676 (Usage).
 Status checkGrid(const Grid &grid, int64_t merge, int64_t maxPatches);
 
 /// Row and column of the patch that comes `index`-th: merged squares row by row, and inside of one its patches row by
@@ -48,7 +48,7 @@ struct TextPositions {
 };
 
 /// Text counts up in all three axes. Media that starts at s has s for time, s + row and s + column of the merged grid, and
-/// the text behind it goes on at s + max(rows, columns). Error: NB0671 for a grid that is not whole merged squares.
+/// the text behind it goes on at s + max(rows, columns). Error: NB0676 for a grid that is not whole merged squares.
 Result<TextPositions> textPositions(std::span<const Span> spans, int64_t merge);
 
 } // namespace ninfer::vision

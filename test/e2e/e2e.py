@@ -8,6 +8,7 @@ Criteria, on max |difference| / rms(exact logits) at each stored position:
   a16   the error of the same model with every operator rounded to BF16 (stored beside the logits): the profile
         promises activations at least as fine as 16-bit floats.
 The hybrid-transformers cases take checkpoints and exact logits from test/vectors/hybrid (Hugging Face transformers in float64):
+  and so do the vision-transformers cases, with the embeddings of images.
   1e-5: float32 activations and cache, weights word for word; the library's own float32 run is 3e-6 to 3e-5 away from them.
 """
 import argparse
@@ -19,11 +20,14 @@ import os
 import random
 import re
 import resource
+import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
 import time
+import zlib
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.join(HERE, "..", "..")
@@ -160,6 +164,98 @@ def hybrid_transformers(case, kind):
         print(f"{kind} {target}: decode {worst['decode']:.3g}, prefill {worst['prefill']:.3g}, criterion {HYBRID_CRITERION}; "
               f"float32 of the library {vectors['library_f32_error']:.3g}")
         check(max(worst.values()) <= HYBRID_CRITERION, f"{kind} {target}: {worst} > {HYBRID_CRITERION}")
+
+
+def floats(values):
+    return array.array("f", values).tobytes()
+
+
+def vision_transformers(case, kind):
+    """The vision tower of a checkpoint, converted word for word, against the embeddings of transformers."""
+    folder = os.path.join(HYBRID, kind)
+    vectors, config = json.load(open(f"{folder}/embeddings.json")), json.load(open(f"{folder}/config.json"))
+    vision, hidden = config["vision_config"], config["text_config"]["hidden_size"]
+    width = 3 * vision["temporal_patch_size"] * vision["patch_size"] ** 2
+    model = f"{case.tmp}/{kind}.ninfer"
+    case.run(case.tool("ninfer-convert"), folder, "-o", model, "--recipe", "bf16", "--vision", "--no-tokenizer")
+    targets = case.targets()
+    plan = case.build(model, "--vision", "--vision-max-patches", 80, *[x for t in targets for x in ("--target", t)])
+    for target in targets:
+        worst = 0
+        for n, image in enumerate(vectors["images"]):
+            rows, columns = image["grid"]
+            pixels = [(7 * i * i + 31 * i + 13 * n) % 256 for i in range(rows * columns * width)]
+            with open(f"{case.tmp}/patches", "wb") as f:
+                f.write(floats((b / 255 - 0.5) / 0.5 for b in pixels))
+            exact, first = array.array("d", base64.b64decode(image["embeddings_f64"])), None
+            for threads in (1, 3):
+                out = case.run(case.tool("ninfer-exec"), "embed", plan, "--target", target, "--patches", f"{case.tmp}/patches",
+                               "--grid", f"{rows}x{columns}", "-o", "raw", "-t", threads).stdout
+                check(first in (None, out), f"{kind} {target} {image['grid']}: {threads} threads give other bits")
+                first = out
+            got = array.array("f", first)
+            check(len(got) == len(exact), f"{kind} {target} {image['grid']}: {len(got)} values, expected {len(exact)}")
+            worst = max([worst] + [distance(got[a:a + hidden], exact[a:a + hidden]) for a in range(0, len(exact), hidden)])
+        library = max(i["library_f32_error"] for i in vectors["images"])
+        print(f"{kind} {target}: {worst:.3g}, criterion {HYBRID_CRITERION}; float32 of the library {library:.3g}")
+        check(worst <= HYBRID_CRITERION, f"{kind} {target}: {worst} > {HYBRID_CRITERION}")
+
+
+def embed_images(case):
+    """Image files through the whole way, and everything that must be refused."""
+    images = os.path.join(ROOT, "test", "vectors", "vision")
+    vectors = json.load(open(f"{images}/vectors.json"))["patches"][0]
+    source = f"{case.tmp}/checkpoint"
+    shutil.copytree(os.path.join(HYBRID, "vision"), source)
+    with open(f"{source}/preprocessor_config.json", "w") as f:
+        json.dump(vectors["config"], f)
+    model, bare = f"{case.tmp}/model.ninfer", f"{case.tmp}/bare.ninfer"
+    for folder, path in ((source, model), (os.path.join(HYBRID, "vision"), bare)):
+        case.run(case.tool("ninfer-convert"), folder, "-o", path, "--recipe", "bf16", "--vision", "--no-tokenizer")
+    plan = case.build(model, "--vision", "--vision-max-patches", 64, "--target", "cpu:x86-64-v3", "--target", "reference")
+    execute = case.tool("ninfer-exec")
+    # The patches that Pillow and the library make of the image; a few elements may be one of 255 levels apart.
+    levels, grid = base64.b64decode(vectors["levels"]), "x".join(map(str, vectors["grid"]))
+    with open(f"{case.tmp}/patches", "wb") as f:
+        f.write(floats((b / 255 - 0.5) / 0.5 for b in levels))
+    ready = ("--patches", f"{case.tmp}/patches", "--grid")
+    want = array.array("f", case.run(execute, "embed", plan, *ready, grid, "-o", "raw").stdout)
+    for target in ("cpu:x86-64-v3", "reference"):
+        done = json.loads(case.run(execute, "embed", plan, f"{images}/{vectors['file']}", "--target", target).stdout)
+        check(done["grid"] == vectors["grid"], f"grid {done['grid']}")
+        got = [v for row in done["embeddings"] for v in row]
+        check(len(got) == len(want), f"{len(got)} values")
+        check(distance(got, want) < 0.05, f"{target}: {distance(got, want)} away from the patches of the library")
+    case.run(execute, "embed", plan, f"{images}/rgb.jpg", "-o", "raw", "--out", f"{case.tmp}/out.f32")
+    check(os.path.getsize(f"{case.tmp}/out.f32") % (4 * 32) == 0, "embeddings of 32 elements")
+
+    plain = case.build(bare, "--vision", "--vision-max-patches", 64, "--target", "reference", name="bare")
+    text = case.build(model, "--target", "reference", name="text")
+    png = open(f"{images}/rgb.png", "rb").read()
+    head = b"IHDR" + struct.pack(">IIBBBBB", 100000, 100000, 8, 2, 0, 0, 0)
+    bad = {"cut.png": png[:200], "noise.jpg": b"\xff\xd8\xff" + bytes(range(200)), "text.png": b"hello", "empty.png": b"",
+           "bomb.png": png[:8] + struct.pack(">I", 13) + head + struct.pack(">I", zlib.crc32(head))}
+    for name, data in bad.items():
+        with open(f"{case.tmp}/{name}", "wb") as f:
+            f.write(data)
+    for options, code, says in [((plan, f"{case.tmp}/cut.png"), 3, b"NB0723"), ((plan, f"{case.tmp}/noise.jpg"), 3, b"NB0723"),
+                                ((plan, f"{case.tmp}/text.png"), 3, b"neither a PNG nor a JPEG"), ((plan, f"{case.tmp}/empty.png"), 3, b"NB0723"),
+                                ((plan, f"{case.tmp}/bomb.png"), 5, b"100000 x 100000 pixels"), ((plan, f"{images}/cmyk.jpg"), 5, b"CMYK"),
+                                ((plan, f"{case.tmp}/none.png"), 3, b"none.png"), ((plan,), 2, b"expected an image"),
+                                ((plan, *ready, "6x7"), 2, b"NB0676"), ((plan, *ready, "3x16"), 2, b"multiples of 2"),
+                                ((plan, *ready, "six"), 2, b"ROWSxCOLUMNS"), ((plan, *ready, "100x100"), 2, b"NB0676"),
+                                ((plain, f"{images}/rgb.png"), 5, b"NB0725"), ((text, f"{images}/rgb.png"), 5, b"NB0675")]:
+        done = case.run(execute, "embed", *options, code=code)
+        check(done.stderr.startswith(b"error") and says in done.stderr and not done.stdout, f"{options}: {done.stderr!r}")
+    case.run(execute, "embed", plain, f"{images}/rgb.png", "--config", f"{source}/preprocessor_config.json")
+    build = case.tool("ninfer-build")
+    for options, code, says in [(("--vision", "--vision-max-patches", 6), 2, b"multiple of 4"),
+                                (("--vision-max-patches", 8), 2, b"without --vision"),
+                                (("--vision", "--vision-max-patches", 8192), 5, b"at most 4096, got 8192")]:
+        done = case.run(build, model, "-o", f"{case.tmp}/x", *options, code=code)
+        check(says in done.stderr, f"{options}: {done.stderr!r}")
+    done = case.run(build, case.convert("w8"), "-o", f"{case.tmp}/x", "--vision", code=5)
+    check(b"NB0308" in done.stderr, done.stderr.decode())
 
 
 def prefill_equals_decode(case):
@@ -383,9 +479,11 @@ def full_disk(case):
 
 CASES = {f"logits-{r}": (lambda c, r=r: logits_case(c, r)) for r in ("bf16", "w8", "q6", "q5", "q4", "mixed")}
 CASES |= {f"hybrid-transformers-{k}": (lambda c, k=k: hybrid_transformers(c, k))
-          for k in ("dense-tied", "dense-vision-mtp", "moe", "moe-mtp")}
+          for k in ("dense-tied", "dense-vision-mtp", "moe", "moe-mtp", "vision")}
+CASES |= {f"vision-transformers-{k}": (lambda c, k=k: vision_transformers(c, k)) for k in ("vision", "dense-vision-mtp")}
 CASES |= {f.__name__.replace("_", "-"): f for f in (
-    layer_traces, prefill_equals_decode, greedy_equal, accuracy, hybrid_demo, speculative, identical_rebuild, memory_and_kernels, bad_plans, bad_input,
+    embed_images, layer_traces, prefill_equals_decode, greedy_equal, accuracy, hybrid_demo, speculative, identical_rebuild, memory_and_kernels,
+    bad_plans, bad_input,
     kill_while_writing, full_disk)}
 
 

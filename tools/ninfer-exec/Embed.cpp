@@ -104,7 +104,7 @@ Result<int> run(const EmbedOptions &options) {
     patches = vision::patchRows(image, grid, config);
   }
   if (patches.size() / tower.patch_width != size_t(grid.patches()) || patches.size() % tower.patch_width != 0)
-    return makeError(ErrorKind::Usage, "NB0671",
+    return makeError(ErrorKind::Usage, "NB0676",
                      "patches: expected " + std::to_string(grid.patches()) + " of " +
                          std::to_string(tower.patch_width) + " elements, got " + std::to_string(patches.size()) +
                          " elements");

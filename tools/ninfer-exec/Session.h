@@ -47,7 +47,7 @@ public:
   Result<ninfer_ledger> ledger(const CommonOptions &options, bool drafts) const;
   /// Bytes of a resource of the artifact, or an empty view.
   Result<std::string_view> resource(const char *role) const;
-  /// NB0670 when the plan has no vision tower.
+  /// NB0675 when the plan has no vision tower.
   Result<ninfer_vision_info> vision() const;
   ninfer_engine *handle() const { return handle_.get(); }
 

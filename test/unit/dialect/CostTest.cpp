@@ -175,4 +175,47 @@ TEST_F(Cost, BanksAreReadForChosenExperts) {
   EXPECT_EQ(op.flops(1), 16 * (4 * 128 + 4));
 }
 
+// A table is read where it is looked at; attention among the rows grows with their square.
+TEST_F(Cost, VisionOperations) {
+  const std::string table = "!ninfer.rope_table<64x3>", words = "!ninfer.weight<49x48, BF16, \"contiguous-le-v1\">";
+  auto rope = parse<AxialRopeOp>("%x: tensor<?x48xf32>, %t: " + table + ", %p: tensor<?x2xi32>",
+                                 "%0 = ninfer.axial_rope %x, %t, %p {heads = 4} : tensor<?x48xf32>, " +
+                                     table + ", tensor<?x2xi32>");
+  ASSERT_TRUE(rope);
+  EXPECT_EQ(rope.bytesRead(5), 5 * (48 * 4 + 2 * 4 + 2 * 3 * 2 * 4));
+  EXPECT_EQ(rope.flops(5), 3 * 5 * 48);
+
+  auto sum = parse<InterpolateOp>("%i: tensor<?x4xi32>, %w: tensor<?x4xf32>, %t: " + words,
+                                  "%0 = ninfer.interpolate %i, %w, %t : tensor<?x4xi32>, tensor<?x4xf32>, " +
+                                      words + " -> tensor<?x48xf32>");
+  ASSERT_TRUE(sum);
+  EXPECT_EQ(sum.bytesRead(5), 5 * (4 * 4 + 4 * 4 + 4 * 48 * 2));
+  EXPECT_EQ(sum.flops(5), 2 * 5 * 4 * 48);
+
+  auto attention = parse<FullAttentionOp>(
+      "%q: tensor<?x48xf32>", "%0 = ninfer.full_attention %q, %q, %q {heads = 4, scale = 0.25} : tensor<?x48xf32>");
+  ASSERT_TRUE(attention);
+  EXPECT_EQ(attention.bytesRead(5), 3 * 5 * 48 * 4);
+  EXPECT_EQ(attention.flops(5), 4 * 5 * 5 * 48);
+
+  const std::string vector = "!ninfer.weight<48, BF16, \"contiguous-le-v1\">";
+  auto norm = parse<LayerNormOp>("%x: tensor<?x48xf32>, %w: " + vector,
+                                 "%0 = ninfer.layer_norm %x, %w, %w {eps = 1.0e-6} : tensor<?x48xf32>, " +
+                                     vector + ", " + vector);
+  ASSERT_TRUE(norm);
+  EXPECT_EQ(norm.bytesRead(5), 5 * 48 * 4 + 2 * 48 * 2);
+  EXPECT_EQ(norm.flops(5), 7 * 5 * 48);
+}
+
+TEST_F(Cost, GroupedLinearComputesOneRowPerGroup) {
+  const std::string words = "!ninfer.weight<192x192, BF16, \"contiguous-le-v1\">";
+  auto linear = parse<LinearOp>("%x: tensor<?x48xf32>, %w: " + words,
+                                "%0 = ninfer.linear %x, %w policy<A16Only> {row_group = 4 : i64} : "
+                                "tensor<?x48xf32>, " + words + " -> tensor<?x48xf32>");
+  ASSERT_TRUE(linear);
+  EXPECT_EQ(linear.flops(8), 2 * (8 / 4) * 192 * 192);
+  EXPECT_EQ(linear.bytesRead(8), 192 * 192 * 2 + 8 * 48 * 4);
+  EXPECT_EQ(linear.bytesWritten(8), 8 * 48 * 4);
+}
+
 } // namespace

@@ -257,6 +257,47 @@ TEST(Identity, BindsRowsOfTheFusedParents) {
   }
 }
 
+TEST(Identity, BindsTheVisionTower) {
+  for (const Identity &identity : knownIdentities()) {
+    const Directory d = directoryOf(*storedModel(identity));
+    auto spec = recogniseModel(d, "m", {.vision = true});
+    ASSERT_TRUE(spec.ok()) << spec.error().render();
+    ASSERT_TRUE(spec->vision);
+    EXPECT_EQ(*spec->vision, publishedVision(spec->hybridConfig().moe.has_value()));
+    const uint64_t text = hybridInventorySize(spec->hybridConfig());
+    EXPECT_EQ(spec->parameters.size(), text + 3 + 27 * 16 + 6);
+    struct Row {
+      const char *parameter, *object;
+      uint64_t begin, end;
+      Format format;
+    };
+    const uint64_t h = 1152, square = h * h;
+    for (const Row &row : std::initializer_list<Row>{
+             {"vision/patch_embedding", "vision/patch_embedding", 0, h * 1536, Format::Q6G64_F16S},
+             {"vision/position_embedding", "vision/position_embedding", 0, 2304 * h, Format::BF16},
+             {"vision/layers/3/attention/query", "vision/layers/3/attention/qkv", 0, square, Format::Q4G64_F16S},
+             {"vision/layers/3/attention/value", "vision/layers/3/attention/qkv", 2 * square, 3 * square, Format::Q4G64_F16S},
+             {"vision/layers/3/attention/key_bias", "vision/layers/3/attention/qkv_bias", h, 2 * h, Format::BF16},
+             {"vision/layers/26/attention/output", "vision/layers/26/attention/output", 0, square, Format::Q5G64_F16S},
+             {"vision/layers/26/mlp/fc1_bias", "vision/layers/26/mlp/fc1_bias", 0, 4304, Format::BF16},
+             {"vision/layers/26/norm2_bias", "vision/layers/26/norm2/bias", 0, h, Format::BF16},
+             {"vision/merger/norm_weight", "vision/merger/norm/weight", 0, h, Format::BF16},
+             {"vision/merger/fc1", "vision/merger/fc1", 0, 16 * square, Format::W8G32_F16S}}) {
+      const ParameterSpec *p = spec->find(row.parameter);
+      ASSERT_NE(p, nullptr) << row.parameter;
+      ASSERT_EQ(p->binding.parts.size(), 1u);
+      const RangePart &part = p->binding.parts[0];
+      EXPECT_EQ(d.objects[part.object].id, row.object);
+      EXPECT_EQ(part.begin, row.begin) << row.parameter;
+      EXPECT_EQ(part.end, row.end) << row.parameter;
+      EXPECT_EQ(d.objects[part.object].format, row.format) << row.parameter;
+      EXPECT_EQ(p->policy, ActivationPolicy::A16Only);
+    }
+    for (const std::string &note : spec->notes)
+      EXPECT_EQ(note.find("component vision"), std::string::npos) << note;
+  }
+}
+
 TEST(Identity, EveryParameterIsBoundOnce) {
   for (const Published &file : published()) {
     const StoredModel model = storedOf(file.modelId, file.weightsId);

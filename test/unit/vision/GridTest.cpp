@@ -81,7 +81,7 @@ TEST(Grid, Checks) {
                            Grid{int64_t(1) << 40, int64_t(1) << 40}}) {
     const Status status = checkGrid(grid, 2, 8);
     ASSERT_FALSE(status.ok()) << grid.height << " x " << grid.width;
-    EXPECT_EQ(status.error().code, "NB0671");
+    EXPECT_EQ(status.error().code, "NB0676");
   }
 }
 
@@ -117,7 +117,7 @@ TEST(TextPositions, FollowTheFormula) {
   for (std::span<const Span> bad : {std::span<const Span>(odd), std::span<const Span>(endless)}) {
     const auto refused = textPositions(bad, 2);
     ASSERT_FALSE(refused.ok());
-    EXPECT_EQ(refused.error().code, "NB0671");
+    EXPECT_EQ(refused.error().code, "NB0676");
   }
 }
 

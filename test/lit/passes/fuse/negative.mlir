@@ -94,3 +94,16 @@ func.func @helper(%x: tensor<?x128xf32>, %w: !w) -> tensor<?x128xf32> {
   %1 = ninfer.add %x, %0 : tensor<?x128xf32>
   return %1 : tensor<?x128xf32>
 }
+
+// -----
+
+!w = !ninfer.weight<128x128, Q4G64_F16S, "row-split-k128-v1">
+!v = !ninfer.weight<512x512, Q4G64_F16S, "row-split-k128-v1">
+
+// One input, but groups of rows of different size.
+func.func @row_groups_differ(%x: tensor<?x128xf32>, %w: !w, %v: !v) -> (tensor<?x128xf32>, tensor<?x128xf32>)
+    attributes {ninfer.component = "vision", ninfer.max_rows = 8 : i64, ninfer.phase = "encode"} {
+  %0 = ninfer.linear %x, %w policy<A16Only> : tensor<?x128xf32>, !w -> tensor<?x128xf32>
+  %1 = ninfer.linear %x, %v policy<A16Only> {row_group = 4 : i64} : tensor<?x128xf32>, !v -> tensor<?x128xf32>
+  return %0, %1 : tensor<?x128xf32>, tensor<?x128xf32>
+}
