@@ -108,7 +108,7 @@ Result<int> run(const EmbedOptions &options) {
                      "patches: expected " + std::to_string(grid.patches()) + " of " +
                          std::to_string(tower.patch_width) + " elements, got " + std::to_string(patches.size()) +
                          " elements");
-  NINFER_ASSIGN_OR_RETURN(Context context, Context::create(engine, options.common));
+  NINFER_ASSIGN_OR_RETURN(Context context, Context::create(engine, options.common, false));
   NINFER_ASSIGN_OR_RETURN(const std::span<const float> values, context.encodeImage(patches, grid.height, grid.width));
   const std::string bytes = render(values, grid, tower, options.format);
   if (options.out.empty()) {
