@@ -1,0 +1,42 @@
+// From a specialisation record to the text of one CUDA kernel: its name, the translation unit NVRTC (or the emulator's
+// host compiler) reads, its parameters and the shape of its launch. Records: kernels/*_spec.cuh. Contract: docs/cuda.md.
+#ifndef NINFER_CODEGEN_CUDA_KERNELTEXT_H
+#define NINFER_CODEGEN_CUDA_KERNELTEXT_H
+
+#include "codegen/cuda/kernels/linear_spec.cuh"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ninfer::cuda {
+
+/// One parameter of a kernel, in launch order.
+struct KernelParam {
+  std::string_view name;
+  uint32_t bytes; ///< 8: device pointer; 4: 32-bit scalar
+};
+
+struct KernelText {
+  std::string name;   ///< "ni_linear_q4g64_r1_k5120_swiglu_sm89"; also the symbol in the cubin
+  std::string family; ///< "linear"
+  std::string header; ///< the .cuh it needs
+  std::string line;   ///< the instantiation
+  std::vector<KernelParam> params;
+  uint32_t threads = 0;     ///< per block, a multiple of 32
+  uint32_t sharedBytes = 0; ///< dynamic shared memory
+
+  /// The translation unit: include and instantiation.
+  std::string source() const;
+};
+
+/// "q4g64", "w8g32", "nvfp4", "fp8", "bf16".
+std::string_view shortName(ni::Format format);
+
+/// `sm` 89 gives the suffix "_sm89"; 0 none.
+KernelText linearKernel(const ni::LinearSpec &spec, uint32_t sm);
+
+} // namespace ninfer::cuda
+
+#endif // NINFER_CODEGEN_CUDA_KERNELTEXT_H

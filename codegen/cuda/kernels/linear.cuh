@@ -1,0 +1,308 @@
+// F1: linear maps of 1..16 rows. The weight is the A operand of mma.m16n8k16, straight from registers (PanelBlock); the
+// rows are the B operand, kept in shared memory in operand order. A warp owns one panel of 16 outputs and every
+// warpsK-th block of 128 k; the partial sums of the warps meet in shared memory and are added in a fixed order.
+//
+//   y[r][n] = sum over k of x'[r][k] * w[n][k],  x' = x or its RMS norm rounded to bfloat16
+//   Store: y.  Residual: residual + y.  Swiglu: silu(y of `weight`) * (y of `up`).
+//
+// Launch: grid (1..linearBlocks(spec, n)), linearThreads, linearShared. Thread block b takes panels b, b + grid, ...
+#ifndef NINFER_CODEGEN_CUDA_KERNELS_LINEAR_CUH
+#define NINFER_CODEGEN_CUDA_KERNELS_LINEAR_CUH
+
+#include "linear_spec.cuh"
+#include "panel_block.cuh"
+
+namespace ni {
+
+struct LinearArgs {
+  const u8 *weight;    ///< packed, ceil(n / 16) panels
+  const u8 *up;        ///< packed like weight; Swiglu only
+  const u16 *x;        ///< bfloat16 [rows][k], 16-byte aligned
+  const u16 *norm;     ///< bfloat16 [k]; prologue only
+  const u16 *residual; ///< bfloat16 [rows][n]; Residual only; may be `out`
+  void *out;           ///< [rows][n]
+  u32 n;
+  u32 rows; ///< 1..spec.rows
+  float eps;
+};
+
+template <LinearSpec S>
+struct Linear {
+  static_assert(linearAccepts(S), "linear_spec.cuh: linearAccepts");
+  static constexpr u32 kThreads = linearThreads(S), kWarps = kThreads / 32;
+  static constexpr u32 kTiles = linearTiles(S), kWeights = linearWeights(S);
+  static constexpr u32 kChunk = linearChunk(S), kChunks = linearChunks(S), kBlocks = panelBlocks(S.k);
+  static constexpr u32 kPanelBytes = panelBytes(S.format, S.k);
+  static constexpr bool kNorm = S.prologue != Prologue::None;
+  using Block = PanelBlock<S.format>;
+
+  struct Shared {
+    /// Operand order: [k / 32][row][t][2 h + e] pairs at k = 32 j + 16 h + 8 e + 2 t.
+    u32 x[kChunks > 1 ? 2 : 1][kChunk / 32 * S.rows * 16];
+    float partial[S.warpsN][S.warpsK][kWeights][kTiles * 8 * kPartialStride];
+    float squares[kNorm ? S.rows * kWarps : 1];
+    float inverse[kNorm ? S.rows : 1];
+  };
+  static_assert(sizeof(Shared) == linearShared(S), "linear_spec.cuh: linearShared");
+
+  struct Ring {
+    Block blocks[S.depth][kWeights];
+  };
+
+  NI_FN void run(const LinearArgs &a, Shared *sm) {
+    const u32 warp = warpIndex(), lane = laneIndex();
+    const u32 warpK = warp % S.warpsK, warpN = warp / S.warpsK;
+    const u32 panels = divideUp(a.n, kPanelRows);
+    Ring ring;
+    // A warp without a panel in the last round computes with the last panel and stores nothing.
+    u32 first = blockX() * S.warpsN;
+    prime(ring, a, smaller(first + warpN, panels - 1), warpK, lane);
+    if constexpr (kNorm)
+      normFactors(a, sm);
+    if constexpr (kChunks == 1) {
+      stage(a, sm, 0);
+      blockSync();
+    }
+    NI_NO_UNROLL
+    for (; first < panels; first += gridX() * S.warpsN) {
+      const u32 panel = smaller(first + warpN, panels - 1);
+      float sums[kWeights][kTiles][4];
+      NI_UNROLL
+      for (u32 w = 0; w < kWeights; ++w)
+        NI_UNROLL
+        for (u32 tile = 0; tile < kTiles; ++tile)
+          NI_UNROLL
+          for (u32 i = 0; i < 4; ++i)
+            sums[w][tile][i] = 0.0f;
+      multiplyPanel(ring, a, sm, panel, warpK, lane, sums);
+      const u32 next = first + gridX() * S.warpsN;
+      if (next < panels)
+        prime(ring, a, smaller(next + warpN, panels - 1), warpK, lane);
+      storePartial(sm, sums, warpK, warpN, lane);
+      blockSync();
+      finish(a, sm, first, panels);
+      if (next < panels)
+        blockSync(); // the sums are read before the next panel overwrites them
+    }
+  }
+
+private:
+  NI_FN const u8 *panelOf(const LinearArgs &a, u32 weight, u32 panel) {
+    return (weight ? a.up : a.weight) + static_cast<u64>(panel) * kPanelBytes;
+  }
+
+  /// Starts the loads of the first blocks of a panel.
+  NI_FN void prime(Ring &ring, const LinearArgs &a, u32 panel, u32 warpK, u32 lane) {
+    NI_UNROLL
+    for (u32 d = 0; d < S.depth; ++d)
+      loadBlock(ring, d, a, panel, warpK + d * S.warpsK, lane);
+  }
+  NI_FN void loadBlock(Ring &ring, u32 d, const LinearArgs &a, u32 panel, u32 c, u32 lane) {
+    if (c < kBlocks)
+      NI_UNROLL
+      for (u32 w = 0; w < kWeights; ++w)
+        ring.blocks[d][w].load(panelOf(a, w, panel), S.k, c, lane);
+  }
+
+  NI_FN void multiplyPanel(Ring &ring, const LinearArgs &a, Shared *sm, u32 panel, u32 warpK, u32 lane,
+                           float (&sums)[kWeights][kTiles][4]) {
+    NI_NO_UNROLL
+    for (u32 chunk = 0; chunk < kChunks; ++chunk) {
+      if constexpr (kChunks > 1) { // slower warps may still read the other half of x, but not this one
+        stage(a, sm, chunk);
+        blockSync();
+      }
+      const u32 begin = chunk * (kChunk / kBlockK), end = smaller(begin + kChunk / kBlockK, kBlocks);
+      const u32 *x = sm->x[kChunks > 1 ? chunk & 1 : 0];
+      NI_NO_UNROLL
+      for (u32 base = begin + warpK; base < end; base += S.depth * S.warpsK)
+        NI_UNROLL
+        for (u32 d = 0; d < S.depth; ++d) {
+          const u32 c = base + d * S.warpsK;
+          if (c < end) {
+            multiplyBlock(ring.blocks[d], x, c - begin, smaller(a.rows, S.rows), lane, sums);
+            loadBlock(ring, d, a, panel, c + S.depth * S.warpsK, lane);
+          }
+        }
+    }
+  }
+
+  NI_FN void multiplyBlock(const Block (&blocks)[kWeights], const u32 *x, u32 c, u32 rows, u32 lane,
+                           float (&sums)[kWeights][kTiles][4]) {
+    float group[kWeights][kTiles][4] = {};
+    NI_UNROLL
+    for (u32 j = 0; j < kBlockSteps / 2; ++j) {
+      Words4 b[kTiles];
+      NI_UNROLL
+      for (u32 tile = 0; tile < kTiles; ++tile) {
+        // Columns without a row repeat the last one: they are never stored, and a column meets no other.
+        const u32 row = smaller(tile * 8 + (lane >> 2), rows - 1);
+        b[tile] = sharedLoad(
+            reinterpret_cast<const Words4 *>(x + (((c * 4 + j) * S.rows + row) * 4 + (lane & 3)) * 4));
+      }
+      NI_UNROLL
+      for (u32 h = 0; h < 2; ++h) {
+        const u32 s = 2 * j + h;
+        NI_UNROLL
+        for (u32 w = 0; w < kWeights; ++w) {
+          u32 fragment[4];
+          blocks[w].fragment(s, fragment);
+          NI_UNROLL
+          for (u32 tile = 0; tile < kTiles; ++tile)
+            multiplyStep(blocks[w], s, fragment, h ? b[tile].z : b[tile].x, h ? b[tile].w : b[tile].y, group[w][tile],
+                         sums[w][tile]);
+        }
+      }
+    }
+  }
+
+  /// One mma; at the end of a scale group its sum joins `sums`.
+  NI_FN void multiplyStep(const Block &block, u32 s, const u32 (&fragment)[4], u32 b0, u32 b1, float (&group)[4],
+                          float (&sums)[4]) {
+    constexpr u32 kGroupSteps = Block::kGroupSteps;
+    if constexpr (kGroupSteps == 0) {
+      mmaBf16(sums, fragment, b0, b1);
+    } else {
+      mmaBf16(group, fragment, b0, b1);
+      if (s % kGroupSteps == kGroupSteps - 1)
+        NI_UNROLL
+        for (u32 i = 0; i < 4; ++i) {
+          sums[i] = fusedMultiplyAdd(group[i], block.scale(s / kGroupSteps, i >> 1), sums[i]);
+          group[i] = 0.0f;
+        }
+    }
+  }
+
+  /// Sums of 16 outputs: column r of tile r / 8, outputs along the column.
+  NI_FN void storePartial(Shared *sm, const float (&sums)[kWeights][kTiles][4], u32 warpK, u32 warpN, u32 lane) {
+    NI_UNROLL
+    for (u32 w = 0; w < kWeights; ++w)
+      NI_UNROLL
+      for (u32 tile = 0; tile < kTiles; ++tile)
+        NI_UNROLL
+        for (u32 i = 0; i < 4; ++i)
+          sharedStore(&sm->partial[warpN][warpK][w][(tile * 8 + 2 * (lane & 3) + (i & 1)) * kPartialStride +
+                                                    (lane >> 2) + 8 * (i >> 1)],
+                      sums[w][tile][i]);
+  }
+
+  /// Adds the warps' sums, applies what belongs to the row, the epilogue, and stores.
+  NI_FN void finish(const LinearArgs &a, Shared *sm, u32 firstPanel, u32 panels) {
+    for (u32 i = threadIndex(); i < S.warpsN * a.rows * kPanelRows; i += kThreads) {
+      const u32 o = i % kPanelRows, row = i / kPanelRows % a.rows, sub = i / kPanelRows / a.rows;
+      const u32 panel = firstPanel + sub, n = panel * kPanelRows + o;
+      if (panel >= panels || n >= a.n)
+        continue;
+      float y = total(a, sm, sub, 0, row, o, panel);
+      if constexpr (S.epilogue == Epilogue::Swiglu)
+        y = silu(y) * total(a, sm, sub, 1, row, o, panel);
+      const u64 index = static_cast<u64>(row) * a.n + n;
+      if constexpr (S.epilogue == Epilogue::Residual)
+        y += bf16ToFloat(load(a.residual + index));
+      if constexpr (S.output == OutputType::Float)
+        store(static_cast<float *>(a.out) + index, y);
+      else
+        store(static_cast<u16 *>(a.out) + index, floatToBf16(y));
+    }
+  }
+  NI_FN float total(const LinearArgs &a, Shared *sm, u32 sub, u32 weight, u32 row, u32 o, u32 panel) {
+    float y = 0.0f;
+    NI_UNROLL
+    for (u32 warp = 0; warp < S.warpsK; ++warp)
+      y += sharedLoad(&sm->partial[sub][warp][weight][row * kPartialStride + o]);
+    const u8 *tail = panelOf(a, weight, panel) + panelTailOffset(S.format, S.k);
+    if constexpr (S.format == Format::Fp8)
+      y *= bf16ToFloat(load(at<u16>(tail, o * 2)));
+    if constexpr (S.format == Format::Nvfp4)
+      y = divide(y, load(at<float>(tail, 0)));
+    return y;
+  }
+
+  /// inverse[row] = 1 / sqrt(mean of squares + eps). Every row is summed in the same order by all warps.
+  NI_FN void normFactors(const LinearArgs &a, Shared *sm) {
+    for (u32 row = 0; row < a.rows; ++row) {
+      float sum = 0.0f;
+      for (u32 i = threadIndex(); i < divideUp(S.k, 8); i += kThreads) {
+        u32 pairs[4];
+        loadEight(a.x + static_cast<u64>(row) * S.k, i * 8, pairs);
+        NI_UNROLL
+        for (u32 j = 0; j < 4; ++j) {
+          sum = fusedMultiplyAdd(bf16Low(pairs[j]), bf16Low(pairs[j]), sum);
+          sum = fusedMultiplyAdd(bf16High(pairs[j]), bf16High(pairs[j]), sum);
+        }
+      }
+      sum = warpSum(sum);
+      if (laneIndex() == 0)
+        sharedStore(&sm->squares[row * kWarps + warpIndex()], sum);
+    }
+    blockSync();
+    if (threadIndex() < a.rows) {
+      float sum = 0.0f;
+      for (u32 warp = 0; warp < kWarps; ++warp)
+        sum += sharedLoad(&sm->squares[threadIndex() * kWarps + warp]);
+      sharedStore(&sm->inverse[threadIndex()], rootReciprocalApprox(sum / S.k + a.eps));
+    }
+    blockSync();
+  }
+
+  /// Brings chunk `chunk` of the rows into operand order, zeros from K on.
+  NI_FN void stage(const LinearArgs &a, Shared *sm, u32 chunk) {
+    constexpr u32 kEights = kChunk / 8;
+    u32 *x = sm->x[kChunks > 1 ? chunk & 1 : 0];
+    for (u32 i = threadIndex(); i < a.rows * kEights; i += kThreads) {
+      const u32 row = i / kEights, eight = i % kEights, k = chunk * kChunk + eight * 8;
+      u32 pairs[4];
+      loadEight(a.x + static_cast<u64>(row) * S.k, k, pairs);
+      if constexpr (kNorm) {
+        const float inverse = sharedLoad(&sm->inverse[row]);
+        constexpr float kOffset = S.prologue == Prologue::RmsNormUnitOffset ? 1.0f : 0.0f;
+        u32 weights[4];
+        loadEight(a.norm, k, weights);
+        NI_UNROLL
+        for (u32 t = 0; t < 4; ++t)
+          pairs[t] = packBf16(bf16Low(pairs[t]) * inverse * (bf16Low(weights[t]) + kOffset),
+                              bf16High(pairs[t]) * inverse * (bf16High(weights[t]) + kOffset));
+      }
+      u32 *to = x + ((eight >> 2) * S.rows + row) * 16 + (eight & 3);
+      NI_UNROLL
+      for (u32 t = 0; t < 4; ++t)
+        sharedStore(to + t * 4, pairs[t]);
+    }
+  }
+
+  /// Words k..k+7 of a row of S.k, as pairs; zeros from S.k on.
+  NI_FN void loadEight(const u16 *row, u32 k, u32 (&pairs)[4]) {
+    if constexpr (S.k % 8 == 0) { // rows start at multiples of 16 bytes
+      Words4 v = {0, 0, 0, 0};
+      if (k < S.k)
+        v = load(reinterpret_cast<const Words4 *>(row + k));
+      pairs[0] = v.x;
+      pairs[1] = v.y;
+      pairs[2] = v.z;
+      pairs[3] = v.w;
+    } else {
+      NI_UNROLL
+      for (u32 t = 0; t < 4; ++t) {
+        const u32 at = k + 2 * t;
+        pairs[t] = (at < S.k ? load(row + at) : 0u) | (at + 1 < S.k ? static_cast<u32>(load(row + at + 1)) << 16 : 0u);
+      }
+    }
+  }
+};
+
+} // namespace ni
+
+/// Defines one kernel: NI_LINEAR(ni_linear_q4g64_r1_k5120, {.format = ni::Format::Q4, .rows = 1, .k = 5120})
+#define NI_LINEAR(name, ...)                                                                                           \
+  namespace ni {                                                                                                       \
+  constexpr LinearSpec name##_spec = __VA_ARGS__;                                                                      \
+  }                                                                                                                    \
+  NI_KERNEL(name, ni::linearThreads(ni::name##_spec), ni::name##_spec.blocksPerSm)                                     \
+  (const ni::u8 *weight, const ni::u8 *up, const ni::u16 *x, const ni::u16 *norm, const ni::u16 *residual, void *out, \
+   ni::u32 n, ni::u32 rows, float eps) {                                                                               \
+    NI_SHARED(ni::Linear<ni::name##_spec>::Shared, shared);                                                            \
+    ni::Linear<ni::name##_spec>::run({weight, up, x, norm, residual, out, n, rows, eps}, shared);                      \
+  }                                                                                                                    \
+  NI_EXPORT(name)
+
+#endif // NINFER_CODEGEN_CUDA_KERNELS_LINEAR_CUH

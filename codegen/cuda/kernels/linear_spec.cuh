@@ -1,0 +1,60 @@
+// Specialisation record of the F1 linear kernels (rows 1..16) and what a launch needs to know about it.
+#ifndef NINFER_CODEGEN_CUDA_KERNELS_LINEAR_SPEC_CUH
+#define NINFER_CODEGEN_CUDA_KERNELS_LINEAR_SPEC_CUH
+
+#include "panel.cuh"
+
+namespace ni {
+
+enum class Prologue : u32 { None, RmsNorm, RmsNormUnitOffset };
+enum class Epilogue : u32 { Store, Residual, Swiglu };
+enum class OutputType : u32 { Bf16, Float };
+
+struct LinearSpec {
+  Format format;
+  u32 rows;              ///< capacity, 1..16; a launch has 1..rows
+  u32 k;                 ///< inputs, any number from 1
+  Prologue prologue = Prologue::None;
+  Epilogue epilogue = Epilogue::Store;
+  OutputType output = OutputType::Bf16;
+  u32 warpsK = 8;        ///< warps that share a panel, each with every warpsK-th block of 128 k
+  u32 warpsN = 1;        ///< panels a thread block has in work at a time
+  u32 chunk = 0;         ///< k held in shared memory at a time, a multiple of 128 * warpsK * depth; 0: all
+  u32 depth = 2;         ///< weight blocks a warp holds in registers
+  u32 blocksPerSm = 2;   ///< bound on registers
+};
+
+constexpr u32 linearThreads(const LinearSpec &s) { return s.warpsK * s.warpsN * 32; }
+/// Columns of 8 rows each of the tensor core's B operand.
+constexpr u32 linearTiles(const LinearSpec &s) { return divideUp(s.rows, 8); }
+/// Weights a warp multiplies with the same rows: gate and up, or one.
+constexpr u32 linearWeights(const LinearSpec &s) { return s.epilogue == Epilogue::Swiglu ? 2 : 1; }
+constexpr u32 linearChunk(const LinearSpec &s) { return s.chunk == 0 ? roundUp(s.k, kBlockK) : s.chunk; }
+constexpr u32 linearChunks(const LinearSpec &s) { return divideUp(roundUp(s.k, kBlockK), linearChunk(s)); }
+constexpr u32 linearXBytes(const LinearSpec &s) {
+  return (linearChunks(s) > 1 ? 2 : 1) * s.rows * linearChunk(s) * 2;
+}
+constexpr u32 kPartialStride = 20; ///< floats per column of 16 sums: columns 2 t of 4 lanes start in different banks
+constexpr u32 linearPartialFloats(const LinearSpec &s) {
+  return s.warpsN * s.warpsK * linearWeights(s) * linearTiles(s) * 8 * kPartialStride;
+}
+constexpr u32 linearNormFloats(const LinearSpec &s) {
+  return s.prologue == Prologue::None ? 2 : s.rows * (s.warpsK * s.warpsN + 1);
+}
+/// Dynamic shared memory, bytes.
+constexpr u32 linearShared(const LinearSpec &s) {
+  return linearXBytes(s) + (linearPartialFloats(s) + linearNormFloats(s)) * 4;
+}
+/// Thread blocks that have work for n outputs; a launch may use fewer, down to 1.
+constexpr u32 linearBlocks(const LinearSpec &s, u32 n) { return divideUp(divideUp(n, kPanelRows), s.warpsN); }
+
+/// The records the kernel accepts.
+constexpr bool linearAccepts(const LinearSpec &s) {
+  return hasPanels(s.format) && s.rows >= 1 && s.rows <= 16 && s.k >= 1 && s.k <= (1u << 20) && s.warpsK >= 1 &&
+         s.warpsN >= 1 && linearThreads(s) <= 1024 && s.depth >= 1 && s.depth <= 8 && s.blocksPerSm >= 1 &&
+         s.chunk % (kBlockK * s.warpsK * s.depth) == 0;
+}
+
+} // namespace ni
+
+#endif // NINFER_CODEGEN_CUDA_KERNELS_LINEAR_SPEC_CUH

@@ -1,0 +1,212 @@
+// One lane's share of a 16 x 128 block of a packed weight, in registers, and its way to the A operand of
+// mma.m16n8k16. Integer codes become bfloat16 exactly (|code| <= 127 needs 7 bits and the sign), so the products of a
+// group are summed unscaled and multiplied once by the scale. E4M3FN and E2M1 words are bfloat16 words with another
+// exponent bias: a shift and one exact multiplication by a power of two.
+#ifndef NINFER_CODEGEN_CUDA_KERNELS_PANEL_BLOCK_CUH
+#define NINFER_CODEGEN_CUDA_KERNELS_PANEL_BLOCK_CUH
+
+#include "ni.cuh"
+#include "panel.cuh"
+
+namespace ni {
+
+constexpr u32 kBlockSteps = kBlockK / 16; ///< mma steps of one block
+
+// Tables of bitwise(): operand a is 0xf0, b 0xcc, c 0xaa.
+constexpr u32 kAndXor = (0xf0 & 0xcc) ^ 0xaa; ///< (a & b) ^ c
+constexpr u32 kAndOr = (0xf0 & 0xcc) | 0xaa;  ///< (a & b) | c
+
+constexpr u32 kOneBf16x2 = 0x3f803f80u;
+constexpr u32 kMinusZeroBf16x2 = 0x80008000u;
+
+NI_FN u32 word(const Words4 &v, u32 i) { return i == 0 ? v.x : i == 1 ? v.y : i == 2 ? v.z : v.w; }
+NI_FN u32 word(const Words2 &v, u32 i) { return i == 0 ? v.x : v.y; }
+
+template <typename T>
+NI_FN const T *at(const u8 *p, u32 offset) {
+  return reinterpret_cast<const T *>(p + offset);
+}
+
+/// Pair i of a word of eight 4-bit codes: nibbles i and i + 4, as bits 0..3 and 16..19 of the result's source.
+NI_FN u32 nibblePair(u32 codes, u32 i) { return codes >> (4 * i); }
+
+/// Each specialisation has
+///   kGroupSteps            mma steps per scale; 0: the scale belongs to the row (or there is none)
+///   load(panel, k, c, lane) the registers of block c of the panel at `panel` (K = k)
+///   fragment(s, a)         A operand of step s = 0..7
+///   scale(group, r)        scale of group `group` of the block for row g + 8 r; grouped formats
+template <Format F>
+struct PanelBlock;
+
+/// Q4, Q5, Q6: bfloat16 128 + u for the unsigned code u = code + 2^(bits-1) is 0x4300 | u; subtracting
+/// 128 + 2^(bits-1) leaves the code.
+template <Format F>
+struct IntegerBlock {
+  static constexpr u32 kGroupSteps = 4;
+  static constexpr u32 kBits = F == Format::Q4 ? 4 : F == Format::Q5 ? 5 : 6;
+  static constexpr u32 kSign = 1u << (kBits - 1);
+  static constexpr u32 kMagic = 0x43004300u | kSign | kSign << 16; ///< flips two's complement to u
+  static constexpr u32 kMinusBias = (0xc300u | kSign) | (0xc300u | kSign) << 16; ///< -(128 + 2^(bits-1))
+
+  Words4 low[2];
+  Words4 high; ///< Q6: words 2 r + (k / 64); Q5: x = r 0, y = r 1
+  u32 scales[2];
+
+  NI_MEMBER void load(const u8 *panel, u32 k, u32 c, u32 lane) {
+    low[0] = loadStream(at<Words4>(panel, c * 1024 + lane * 16));
+    low[1] = loadStream(at<Words4>(panel, c * 1024 + 512 + lane * 16));
+    if constexpr (F == Format::Q5) {
+      const Words2 bits = loadStream(at<Words2>(panel, panelHighOffset(F, k) + c * 256 + lane * 8));
+      high.x = bits.x;
+      high.y = bits.y;
+    }
+    if constexpr (F == Format::Q6)
+      high = loadStream(at<Words4>(panel, panelHighOffset(F, k) + c * 512 + lane * 16));
+    const u32 at0 = panelScaleOffset(F, k) + c * 64 + (lane >> 2) * 4;
+    scales[0] = loadStream(at<u32>(panel, at0));
+    scales[1] = loadStream(at<u32>(panel, at0 + 32));
+  }
+  NI_MEMBER void fragment(u32 s, u32 (&a)[4]) const {
+    NI_UNROLL
+    for (u32 e = 0; e < 2; ++e)
+      NI_UNROLL
+      for (u32 r = 0; r < 2; ++r)
+        a[e * 2 + r] = pair(r, s >> 1, (s & 1) * 2 + e);
+  }
+  NI_MEMBER float scale(u32 group, u32 r) const { return f16ToFloat(group ? scales[r] >> 16 : scales[r] & 0xffffu); }
+
+private:
+  /// Pair i of word j (k = 32 j ..) of half r.
+  NI_MEMBER u32 pair(u32 r, u32 j, u32 i) const {
+    u32 v = bitwise<kAndXor>(nibblePair(word(low[r], j), i), 0x000f000fu, kMagic);
+    if constexpr (F == Format::Q5) { // bits s and s + 16 of the word, s = 4 j + i, to bits 4 and 20
+      const u32 bits = r ? high.y : high.x, s = 4 * j + i;
+      v = bitwise<kAndXor>(s < 4 ? bits << (4 - s) : bits >> (s - 4), 0x00100010u, v);
+    }
+    if constexpr (F == Format::Q6) { // bits 2 s, 2 s + 1 (and + 16), s = 4 (j & 1) + i, to bits 4, 5 (20, 21)
+      const u32 bits = word(high, 2 * r + (j >> 1)), s = 4 * (j & 1) + i;
+      v = bitwise<kAndXor>(2 * s < 4 ? bits << (4 - 2 * s) : bits >> (2 * s - 4), 0x00300030u, v);
+    }
+    return fmaBf16x2(v, kOneBf16x2, kMinusBias);
+  }
+};
+
+template <>
+struct PanelBlock<Format::Q4> : IntegerBlock<Format::Q4> {};
+template <>
+struct PanelBlock<Format::Q5> : IntegerBlock<Format::Q5> {};
+template <>
+struct PanelBlock<Format::Q6> : IntegerBlock<Format::Q6> {};
+
+/// Words of four 8-bit codes shared by W8 and FP8: words [2 r + (s >> 2)], word (s & 3), bytes b and b + 2 for e = b.
+struct ByteBlock {
+  Words4 codes[4];
+
+  NI_MEMBER void loadCodes(const u8 *panel, u32 c, u32 lane) {
+    NI_UNROLL
+    for (u32 i = 0; i < 4; ++i)
+      codes[i] = loadStream(at<Words4>(panel, c * 2048 + i * 512 + lane * 16));
+  }
+  NI_MEMBER u32 codeWord(u32 s, u32 r) const { return word(codes[2 * r + (s >> 2)], s & 3); }
+};
+
+/// W8: code = (low 7 bits) - 128 * (bit 7) = (128 + low) - (128 + 128 * bit 7), and 0x4300 | bit 7 is 128 or 256.
+template <>
+struct PanelBlock<Format::W8> : ByteBlock {
+  static constexpr u32 kGroupSteps = 2;
+  Words2 scales[2];
+
+  NI_MEMBER void load(const u8 *panel, u32 k, u32 c, u32 lane) {
+    loadCodes(panel, c, lane);
+    const u32 at0 = panelScaleOffset(Format::W8, k) + c * 128 + (lane >> 2) * 8;
+    scales[0] = loadStream(at<Words2>(panel, at0));
+    scales[1] = loadStream(at<Words2>(panel, at0 + 64));
+  }
+  NI_MEMBER void fragment(u32 s, u32 (&a)[4]) const {
+    NI_UNROLL
+    for (u32 e = 0; e < 2; ++e)
+      NI_UNROLL
+      for (u32 r = 0; r < 2; ++r) {
+        const u32 v = e ? codeWord(s, r) >> 8 : codeWord(s, r);
+        a[e * 2 + r] = fmaBf16x2(bitwise<kAndOr>(v, 0x007f007fu, 0x43004300u), kOneBf16x2,
+                                 bitwise<kAndOr>(v, 0x00800080u, 0xc300c300u));
+      }
+  }
+  NI_MEMBER float scale(u32 group, u32 r) const {
+    const u32 pair = word(scales[r], group >> 1);
+    return f16ToFloat(group & 1 ? pair >> 16 : pair & 0xffffu);
+  }
+};
+
+/// FP8: sign to bit 15, exponent and fraction to bits 4..10: a bfloat16 word with bias 7 for 127, so times 2^120.
+template <>
+struct PanelBlock<Format::Fp8> : ByteBlock {
+  static constexpr u32 kGroupSteps = 0;
+
+  NI_MEMBER void load(const u8 *panel, u32, u32 c, u32 lane) { loadCodes(panel, c, lane); }
+  NI_MEMBER void fragment(u32 s, u32 (&a)[4]) const {
+    NI_UNROLL
+    for (u32 e = 0; e < 2; ++e)
+      NI_UNROLL
+      for (u32 r = 0; r < 2; ++r) {
+        const u32 v = e ? codeWord(s, r) : codeWord(s, r) << 8; // code in bits 8..15 and 24..31
+        const u32 moved = bitwise<kAndOr>(v, 0x80008000u, (v >> 4) & 0x07f007f0u);
+        a[e * 2 + r] = fmaBf16x2(moved, 0x7b807b80u, kMinusZeroBf16x2);
+      }
+  }
+};
+
+/// NVFP4: sign to bit 15, exponent and fraction to bits 6..8: bias 1 for 127, so times 2^126. The scale byte is the
+/// same trick in binary32: times 2^120.
+template <>
+struct PanelBlock<Format::Nvfp4> {
+  static constexpr u32 kGroupSteps = 1;
+  Words4 codes[2];
+  Words2 scales[2];
+
+  NI_MEMBER void load(const u8 *panel, u32 k, u32 c, u32 lane) {
+    codes[0] = loadStream(at<Words4>(panel, c * 1024 + lane * 16));
+    codes[1] = loadStream(at<Words4>(panel, c * 1024 + 512 + lane * 16));
+    const u32 at0 = panelScaleOffset(Format::Nvfp4, k) + c * 128 + (lane >> 2) * 8;
+    scales[0] = loadStream(at<Words2>(panel, at0));
+    scales[1] = loadStream(at<Words2>(panel, at0 + 64));
+  }
+  NI_MEMBER void fragment(u32 s, u32 (&a)[4]) const {
+    NI_UNROLL
+    for (u32 e = 0; e < 2; ++e)
+      NI_UNROLL
+      for (u32 r = 0; r < 2; ++r) {
+        const u32 i = (s & 1) * 2 + e;
+        const u32 v = word(codes[r], s >> 1) << (12 - 4 * i); // code in bits 12..15 and 28..31
+        const u32 moved = bitwise<kAndOr>(v, 0x80008000u, (v >> 6) & 0x01c001c0u);
+        a[e * 2 + r] = fmaBf16x2(moved, 0x7e807e80u, kMinusZeroBf16x2);
+      }
+  }
+  NI_MEMBER float scale(u32 group, u32 r) const {
+    const u32 byte = (word(scales[r], group >> 2) >> (8 * (group & 3))) & 0xffu;
+    return asFloat(byte << 20) * 0x1p120f;
+  }
+};
+
+/// BF16: the words of step s, lane by lane, are the operand.
+template <>
+struct PanelBlock<Format::Bf16> {
+  static constexpr u32 kGroupSteps = 0;
+  Words4 codes[8];
+
+  NI_MEMBER void load(const u8 *panel, u32, u32 c, u32 lane) {
+    NI_UNROLL
+    for (u32 s = 0; s < 8; ++s)
+      codes[s] = loadStream(at<Words4>(panel, c * 4096 + s * 512 + lane * 16));
+  }
+  NI_MEMBER void fragment(u32 s, u32 (&a)[4]) const {
+    a[0] = codes[s].x;
+    a[1] = codes[s].y;
+    a[2] = codes[s].z;
+    a[3] = codes[s].w;
+  }
+};
+
+} // namespace ni
+
+#endif // NINFER_CODEGEN_CUDA_KERNELS_PANEL_BLOCK_CUH

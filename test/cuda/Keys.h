@@ -1,0 +1,24 @@
+// The kernel keys that are proven: each is compiled by NVRTC for every architecture and run by the emulator against its
+// oracle. docs/cuda.md shows them as the support matrix.
+#ifndef NINFER_TEST_CUDA_KEYS_H
+#define NINFER_TEST_CUDA_KEYS_H
+
+#include "codegen/cuda/KernelText.h"
+
+#include <string>
+#include <vector>
+
+namespace ninfer::cuda::keys {
+
+/// Names in tests and in the matrix are those of the kernels, without "_sm<N>".
+std::vector<ni::LinearSpec> linear();
+
+/// Texts of all keys; `sm` as in linearKernel.
+std::vector<KernelText> all(uint32_t sm);
+
+/// Architectures every key is compiled for.
+inline constexpr uint32_t kArchitectures[] = {80, 86, 89, 90, 100, 103, 120, 121};
+
+} // namespace ninfer::cuda::keys
+
+#endif // NINFER_TEST_CUDA_KEYS_H
