@@ -73,12 +73,25 @@ void *initialStack(uint8_t *stack, void (*entry)()) {
 }
 #endif
 
+/// Stacks of earlier launches of this thread: mapping 256 of them costs more than a small kernel.
+thread_local std::vector<uint8_t *> spareStacks;
+
 uint8_t *newStack() {
+  if (!sanitizers::kFreshStacks && !spareStacks.empty()) {
+    uint8_t *stack = spareStacks.back();
+    spareStacks.pop_back();
+    return stack;
+  }
   void *p = mmap(nullptr, kStackBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   mprotect(p, 4096, PROT_NONE); // an overflow faults
   return static_cast<uint8_t *>(p) + 4096;
 }
-void freeStack(uint8_t *stack) { munmap(stack - 4096, kStackBytes); }
+void freeStack(uint8_t *stack) {
+  if (sanitizers::kFreshStacks)
+    munmap(stack - 4096, kStackBytes);
+  else
+    spareStacks.push_back(stack);
+}
 
 void switchTo(Fiber *fiber) {
   void **save = current ? &current->stackPointer : &machine->mainStack;

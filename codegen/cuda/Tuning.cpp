@@ -1,0 +1,37 @@
+#include "codegen/cuda/Tuning.h"
+
+#include <algorithm>
+
+namespace ninfer::cuda {
+
+ni::LinearSpec tunedLinear(ni::Format format, uint32_t rows, uint32_t k, ni::Prologue prologue, ni::Epilogue epilogue,
+                           ni::OutputType output) {
+  ni::LinearSpec s{.format = format, .rows = rows, .k = k, .prologue = prologue, .epilogue = epilogue, .output = output};
+  const uint32_t blocks = ni::panelBlocks(k);
+  const bool wide = ni::blockCodeBytes(format) > 1024; // 8 and 16 bit codes fill the registers sooner
+  const bool pair = epilogue == ni::Epilogue::Swiglu;
+  // 16-byte loads in flight per lane and block: 2, 4 or 8, twice that for gate and up; 4 hide the latency.
+  s.depth = format == ni::Format::Bf16 || (wide && pair) ? 1 : 2;
+  // Rows are staged once per thread block: with more rows, more panels share them. A short K has no work for 8 warps.
+  s.warpsK = rows >= 8 || blocks < 16 ? 4 : 8;
+  if (blocks < 4)
+    s.warpsK = 2;
+  s.warpsN = 8 / s.warpsK;
+  // Two tiles or two weights double the sums a lane holds.
+  s.blocksPerSm = pair || rows > 8 || wide ? 2 : 3;
+  constexpr uint32_t kBudget = 48 * 1024; // every architecture gives this without opting in
+  const uint32_t quantum = ni::kBlockK * s.warpsK * s.depth;
+  if (ni::linearShared(s) > kBudget) {
+    s.chunk = quantum;
+    while (true) {
+      ni::LinearSpec next = s;
+      next.chunk += quantum;
+      if (ni::linearShared(next) > kBudget || next.chunk >= k)
+        break;
+      s = next;
+    }
+  }
+  return s;
+}
+
+} // namespace ninfer::cuda

@@ -1,0 +1,21 @@
+// Choices of a specialisation record that change speed but no result: how a kernel splits its work. One answer per shape,
+// from rules with a reason each; a measured table may replace them without any kernel changing.
+#ifndef NINFER_CODEGEN_CUDA_TUNING_H
+#define NINFER_CODEGEN_CUDA_TUNING_H
+
+#include "codegen/cuda/kernels/linear_spec.cuh"
+
+#include <cstdint>
+
+namespace ninfer::cuda {
+
+/// Row capacities F1 kernels are built for: a launch of r rows uses the smallest that holds r.
+inline constexpr uint32_t kRowBuckets[] = {1, 2, 4, 8, 16};
+
+/// F1 record for a shape. The result satisfies linearAccepts and needs at most 48 KiB of shared memory.
+ni::LinearSpec tunedLinear(ni::Format format, uint32_t rows, uint32_t k, ni::Prologue prologue = ni::Prologue::None,
+                           ni::Epilogue epilogue = ni::Epilogue::Store, ni::OutputType output = ni::OutputType::Bf16);
+
+} // namespace ninfer::cuda
+
+#endif // NINFER_CODEGEN_CUDA_TUNING_H
