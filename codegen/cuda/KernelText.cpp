@@ -45,7 +45,26 @@ constexpr std::string_view kEpilogues[] = {"Store", "Residual", "Swiglu"};
 constexpr std::string_view kEpilogueSuffix[] = {"", "_add", "_swiglu"};
 constexpr std::string_view kOutputs[] = {"Bf16", "Float"};
 
-std::string suffix(uint32_t sm) { return sm ? "_sm" + std::to_string(sm) : std::string(); }
+template <typename Enum>
+constexpr size_t index(Enum value) {
+  return static_cast<size_t>(value);
+}
+
+std::string_view enumerator(ni::CacheCodec codec) { return codec == ni::CacheCodec::Bf16 ? "Bf16" : "Int8"; }
+std::string codecSuffix(ni::CacheCodec codec) { return codec == ni::CacheCodec::Bf16 ? "_bf16" : "_int8"; }
+/// field("k", 5120) is "_k5120".
+std::string field(std::string_view key, uint32_t value) { return "_" + std::string(key) + std::to_string(value); }
+
+/// What every text has. `arguments` follow the name in the instantiating macro.
+KernelText text(std::string_view family, std::string_view header, std::string_view macro, const std::string &name,
+                const std::string &arguments, uint32_t sm) {
+  KernelText t;
+  t.family = family;
+  t.header = header;
+  t.name = name + (sm ? "_sm" + std::to_string(sm) : std::string());
+  t.line = std::string(macro) + "(" + t.name + ", " + arguments + ")";
+  return t;
+}
 
 } // namespace
 
@@ -57,28 +76,92 @@ std::string_view shortName(ni::Format format) {
 }
 
 KernelText linearKernel(const ni::LinearSpec &s, uint32_t sm) {
-  KernelText t;
-  t.family = "linear";
-  t.header = "linear.cuh";
-  t.name = "ni_linear_" + std::string(shortName(s.format)) + "_r" + std::to_string(s.rows) + "_k" + std::to_string(s.k);
-  t.name += kPrologueSuffix[static_cast<size_t>(s.prologue)];
-  t.name += kEpilogueSuffix[static_cast<size_t>(s.epilogue)];
-  t.name += s.output == ni::OutputType::Float ? "_f32" : "";
-  t.name += "_w" + std::to_string(s.warpsK) + "x" + std::to_string(s.warpsN) + "d" + std::to_string(s.depth);
+  std::string name = "ni_linear_" + std::string(shortName(s.format)) + field("r", s.rows) + field("k", s.k);
+  name += kPrologueSuffix[index(s.prologue)];
+  name += kEpilogueSuffix[index(s.epilogue)];
+  name += s.output == ni::OutputType::Float ? "_f32" : "";
+  name += "_w" + std::to_string(s.warpsK) + "x" + std::to_string(s.warpsN) + "d" + std::to_string(s.depth);
   if (s.chunk)
-    t.name += "c" + std::to_string(s.chunk);
-  t.name += suffix(sm);
+    name += "c" + std::to_string(s.chunk);
   Record record;
   record.choice("format", "Format", enumerator(s.format)).number("rows", s.rows).number("k", s.k);
-  record.choice("prologue", "Prologue", kPrologues[static_cast<size_t>(s.prologue)]);
-  record.choice("epilogue", "Epilogue", kEpilogues[static_cast<size_t>(s.epilogue)]);
-  record.choice("output", "OutputType", kOutputs[static_cast<size_t>(s.output)]);
+  record.choice("prologue", "Prologue", kPrologues[index(s.prologue)]);
+  record.choice("epilogue", "Epilogue", kEpilogues[index(s.epilogue)]);
+  record.choice("output", "OutputType", kOutputs[index(s.output)]);
   record.number("warpsK", s.warpsK).number("warpsN", s.warpsN).number("chunk", s.chunk).number("depth", s.depth);
   record.number("blocksPerSm", s.blocksPerSm);
-  t.line = "NI_LINEAR(" + t.name + ", " + record.str() + ")";
+  KernelText t = text("linear", "linear.cuh", "NI_LINEAR", name, record.str(), sm);
   t.params = {{"weight", 8}, {"up", 8}, {"x", 8}, {"norm", 8}, {"residual", 8}, {"out", 8}, {"n", 4}, {"rows", 4}, {"eps", 4}};
   t.threads = ni::linearThreads(s);
   t.sharedBytes = ni::linearShared(s);
+  return t;
+}
+
+KernelText packKernel(ni::Format format, uint32_t sm) {
+  KernelText t = text("pack", "pack.cuh", "NI_PACK", "ni_pack_" + std::string(shortName(format)),
+                      "ni::Format::" + std::string(enumerator(format)), sm);
+  t.params = {{"codes", 8}, {"high", 8}, {"scales", 8}, {"divisor", 8}, {"packed", 8}, {"n", 4}, {"k", 4}};
+  t.threads = ni::kPackThreads;
+  return t;
+}
+
+KernelText normKernel(const ni::NormSpec &s, uint32_t sm) {
+  constexpr std::string_view kinds[] = {"Plain", "UnitOffset", "Gated"}, suffixes[] = {"", "_unit", "_gated"};
+  Record record;
+  record.number("width", s.width).choice("kind", "NormKind", kinds[index(s.kind)]);
+  KernelText t = text("rows", "norm.cuh", "NI_NORM", "ni_norm" + field("k", s.width) + std::string(suffixes[index(s.kind)]),
+                      record.str(), sm);
+  t.params = {{"x", 8}, {"weight", 8}, {"gate", 8}, {"out", 8}, {"vectors", 4}, {"eps", 4}};
+  t.threads = ni::kNormThreads;
+  t.sharedBytes = ni::normShared(s);
+  return t;
+}
+
+KernelText elementwiseKernel(const ni::ElementwiseSpec &s, uint32_t sm) {
+  constexpr std::string_view ops[] = {"Add", "Swiglu", "SigmoidGate", "SigmoidRowGate"};
+  constexpr std::string_view names[] = {"add", "swiglu", "sigmoid_gate", "sigmoid_row_gate"};
+  Record record;
+  record.choice("op", "ElementwiseOp", ops[index(s.op)]);
+  KernelText t = text("rows", "elementwise.cuh", "NI_ELEMENTWISE", "ni_" + std::string(names[index(s.op)]), record.str(), sm);
+  t.params = {{"a", 8}, {"b", 8}, {"out", 8}, {"count", 4}, {"width", 4}};
+  t.threads = ni::kElementwiseThreads;
+  return t;
+}
+
+KernelText embeddingKernel(const ni::EmbeddingSpec &s, uint32_t sm) {
+  Record record;
+  record.choice("format", "Format", enumerator(s.format)).number("k", s.k);
+  KernelText t = text("rows", "embedding.cuh", "NI_EMBEDDING",
+                      "ni_embedding_" + std::string(shortName(s.format)) + field("k", s.k), record.str(), sm);
+  t.params = {{"tokens", 8}, {"table", 8}, {"out", 8}, {"n", 4}};
+  t.threads = ni::kEmbeddingThreads;
+  return t;
+}
+
+KernelText argmaxKernel(const ni::ArgmaxSpec &s, uint32_t sm) {
+  Record record;
+  record.number("blocks", s.blocks);
+  KernelText t = text("rows", "argmax.cuh", "NI_ARGMAX", "ni_argmax" + field("b", s.blocks), record.str(), sm);
+  t.params = {{"logits", 8}, {"candidates", 8}, {"counters", 8}, {"out", 8}, {"n", 4}};
+  t.threads = ni::kArgmaxThreads;
+  t.sharedBytes = ni::kArgmaxShared;
+  return t;
+}
+
+KernelText ropeAppendKernel(const ni::RopeAppendSpec &s, uint32_t sm) {
+  constexpr std::string_view norms[] = {"None", "Plain", "UnitOffset"}, suffixes[] = {"", "_norm", "_norm1"};
+  Record record;
+  record.number("heads", s.heads).number("kvHeads", s.kvHeads).number("dim", s.dim).number("pairs", s.pairs);
+  record.choice("codec", "CacheCodec", enumerator(s.codec)).choice("norm", "HeadNorm", norms[index(s.norm)]);
+  KernelText t = text("rows", "rope_append.cuh", "NI_ROPE_APPEND",
+                      "ni_rope_append" + field("h", s.heads) + field("kv", s.kvHeads) + field("d", s.dim) +
+                          field("rot", 2 * s.pairs) + codecSuffix(s.codec) + std::string(suffixes[index(s.norm)]),
+                      record.str(), sm);
+  t.params = {{"query", 8},  {"key", 8},      {"value", 8},       {"queryNorm", 8}, {"keyNorm", 8}, {"table", 8},
+              {"queryOut", 8}, {"keys", 8},   {"values", 8},      {"position", 8},  {"rows", 4},    {"capacity", 4},
+              {"queryStride", 4}, {"keyStride", 4}, {"valueStride", 4}, {"eps", 4}};
+  t.threads = ni::kRopeWarps * 32;
+  t.sharedBytes = ni::ropeShared(s);
   return t;
 }
 

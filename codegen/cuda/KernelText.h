@@ -4,6 +4,7 @@
 #define NINFER_CODEGEN_CUDA_KERNELTEXT_H
 
 #include "codegen/cuda/kernels/linear_spec.cuh"
+#include "codegen/cuda/kernels/rows_spec.cuh"
 
 #include <cstdint>
 #include <string>
@@ -34,8 +35,16 @@ struct KernelText {
 /// "q4g64", "w8g32", "nvfp4", "fp8", "bf16".
 std::string_view shortName(ni::Format format);
 
-/// `sm` 89 gives the suffix "_sm89"; 0 none.
+// `sm` 89 gives the suffix "_sm89"; 0 none.
+
 KernelText linearKernel(const ni::LinearSpec &spec, uint32_t sm);
+/// Stored layout -> packed weight.
+KernelText packKernel(ni::Format format, uint32_t sm);
+KernelText normKernel(const ni::NormSpec &spec, uint32_t sm);
+KernelText elementwiseKernel(const ni::ElementwiseSpec &spec, uint32_t sm);
+KernelText embeddingKernel(const ni::EmbeddingSpec &spec, uint32_t sm);
+KernelText argmaxKernel(const ni::ArgmaxSpec &spec, uint32_t sm);
+KernelText ropeAppendKernel(const ni::RopeAppendSpec &spec, uint32_t sm);
 
 } // namespace ninfer::cuda
 

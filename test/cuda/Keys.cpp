@@ -35,10 +35,68 @@ std::vector<ni::LinearSpec> linear() {
   return keys;
 }
 
+std::vector<ni::Format> pack() { return {std::begin(kFormats), std::end(kFormats)}; }
+
+std::vector<ni::NormSpec> norm() {
+  using namespace ni;
+  return {{.width = 576},
+          {.width = 5120, .kind = NormKind::UnitOffset},
+          {.width = 33},
+          {.width = 128},
+          {.width = 256, .kind = NormKind::UnitOffset},
+          {.width = 128, .kind = NormKind::Gated}};
+}
+
+std::vector<ni::ElementwiseSpec> elementwise() {
+  using namespace ni;
+  return {{ElementwiseOp::Add}, {ElementwiseOp::Swiglu}, {ElementwiseOp::SigmoidGate}, {ElementwiseOp::SigmoidRowGate}};
+}
+
+std::vector<ni::EmbeddingSpec> embedding() {
+  std::vector<ni::EmbeddingSpec> keys;
+  for (ni::Format f : kFormats)
+    for (uint32_t k : {576u, 704u, 203u})
+      if (f != ni::Format::Nvfp4 || k % 64 == 0)
+        keys.push_back({f, k});
+  return keys;
+}
+
+std::vector<ni::ArgmaxSpec> argmax() { return {{1}, {8}}; }
+
+std::vector<ni::RopeAppendSpec> ropeAppend() {
+  using namespace ni;
+  std::vector<RopeAppendSpec> keys;
+  for (CacheCodec codec : {CacheCodec::Bf16, CacheCodec::Int8}) {
+    keys.push_back({.heads = 9, .kvHeads = 3, .dim = 64, .pairs = 32, .codec = codec});
+    keys.push_back({.heads = 4, .kvHeads = 2, .dim = 128, .pairs = 64, .codec = codec, .norm = HeadNorm::Plain});
+    keys.push_back({.heads = 12, .kvHeads = 2, .dim = 256, .pairs = 32, .codec = codec, .norm = HeadNorm::UnitOffset});
+    keys.push_back({.heads = 2, .kvHeads = 1, .dim = 80, .pairs = 20, .codec = codec});
+    keys.push_back({.heads = 2, .kvHeads = 2, .dim = 64, .pairs = 0, .codec = codec});
+  }
+  return keys;
+}
+
+namespace {
+
+template <typename Spec>
+void append(std::vector<KernelText> &texts, const std::vector<Spec> &specs, KernelText (*text)(const Spec &, uint32_t),
+            uint32_t sm) {
+  for (const Spec &spec : specs)
+    texts.push_back(text(spec, sm));
+}
+
+} // namespace
+
 std::vector<KernelText> all(uint32_t sm) {
   std::vector<KernelText> texts;
-  for (const ni::LinearSpec &spec : linear())
-    texts.push_back(linearKernel(spec, sm));
+  append(texts, linear(), linearKernel, sm);
+  for (ni::Format format : pack())
+    texts.push_back(packKernel(format, sm));
+  append(texts, norm(), normKernel, sm);
+  append(texts, elementwise(), elementwiseKernel, sm);
+  append(texts, embedding(), embeddingKernel, sm);
+  append(texts, argmax(), argmaxKernel, sm);
+  append(texts, ropeAppend(), ropeAppendKernel, sm);
   return texts;
 }
 

@@ -12,6 +12,12 @@ namespace ninfer::cuda::keys {
 
 /// Names in tests and in the matrix are those of the kernels, without "_sm<N>".
 std::vector<ni::LinearSpec> linear();
+std::vector<ni::Format> pack();
+std::vector<ni::NormSpec> norm();
+std::vector<ni::ElementwiseSpec> elementwise();
+std::vector<ni::EmbeddingSpec> embedding();
+std::vector<ni::ArgmaxSpec> argmax();
+std::vector<ni::RopeAppendSpec> ropeAppend();
 
 /// Texts of all keys; `sm` as in linearKernel.
 std::vector<KernelText> all(uint32_t sm);

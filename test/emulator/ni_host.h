@@ -12,7 +12,8 @@
 #define NI_KERNEL(name, threads, blocks)                                                                               \
   extern "C" const unsigned name##_threads = threads;                                                                  \
   extern "C" void name
-#define NI_SHARED(T, pointer) T *pointer = reinterpret_cast<T *>(ni::host::sharedMemory(sizeof(T)))
+#define NI_SHARED(T, pointer) NI_SHARED_UPTO(T, pointer, sizeof(T))
+#define NI_SHARED_UPTO(T, pointer, bytes) T *pointer = reinterpret_cast<T *>(ni::host::sharedMemory(bytes))
 /// `name_thunk(args)` calls the kernel with arguments as cuLaunchKernel takes them: one pointer per parameter.
 #define NI_EXPORT(name)                                                                                                \
   extern "C" void name##_thunk(void **args) { ni::host::callWithArgs(name, args); }

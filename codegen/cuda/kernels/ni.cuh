@@ -27,6 +27,9 @@ struct alignas(16) Words4 {
 #define NI_EXPORT(name)
 /// Declares `pointer` to the block's shared memory, seen as one struct of type T.
 #define NI_SHARED(T, pointer)                                                                                          \
+  NI_SHARED_UPTO(T, pointer, sizeof(T))
+/// The same when the launch gives only the first `bytes` of T.
+#define NI_SHARED_UPTO(T, pointer, bytes)                                                                              \
   extern __shared__ __align__(128) unsigned char niSharedBytes[];                                                      \
   T *pointer = reinterpret_cast<T *>(niSharedBytes)
 

@@ -13,6 +13,7 @@
 namespace ni {
 
 constexpr u32 kPanelRows = 16;
+constexpr u32 kPackThreads = 256; ///< of the kernel that packs
 constexpr u32 kBlockK = 128; ///< k of one block of a panel
 
 /// Formats that have a panel layout: everything but FP32 and I32, which no linear map stores.
