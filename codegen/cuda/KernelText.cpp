@@ -165,4 +165,19 @@ KernelText ropeAppendKernel(const ni::RopeAppendSpec &s, uint32_t sm) {
   return t;
 }
 
+KernelText attentionDecodeKernel(const ni::AttentionDecodeSpec &s, uint32_t sm) {
+  Record record;
+  record.number("heads", s.heads).number("kvHeads", s.kvHeads).number("dim", s.dim).number("rows", s.rows);
+  record.choice("codec", "CacheCodec", enumerator(s.codec)).flag("gate", s.gate);
+  KernelText t = text("attention", "attention_decode.cuh", "NI_ATTENTION_DECODE",
+                      "ni_attention_decode" + field("h", s.heads) + field("kv", s.kvHeads) + field("d", s.dim) +
+                          field("r", s.rows) + codecSuffix(s.codec) + (s.gate ? "_gate" : ""),
+                      record.str(), sm);
+  t.params = {{"query", 8},    {"keys", 8},     {"values", 8}, {"gate", 8},     {"out", 8},    {"scratch", 8},
+              {"counters", 8}, {"position", 8}, {"rows", 4},   {"capacity", 4}, {"splits", 4}, {"scale", 4}};
+  t.threads = ni::attentionThreads();
+  t.sharedBytes = ni::attentionShared(s);
+  return t;
+}
+
 } // namespace ninfer::cuda

@@ -3,8 +3,8 @@
 #ifndef NINFER_CODEGEN_CUDA_KERNELTEXT_H
 #define NINFER_CODEGEN_CUDA_KERNELTEXT_H
 
+#include "codegen/cuda/kernels/attention_spec.cuh"
 #include "codegen/cuda/kernels/linear_spec.cuh"
-#include "codegen/cuda/kernels/rows_spec.cuh"
 
 #include <cstdint>
 #include <string>
@@ -45,6 +45,7 @@ KernelText elementwiseKernel(const ni::ElementwiseSpec &spec, uint32_t sm);
 KernelText embeddingKernel(const ni::EmbeddingSpec &spec, uint32_t sm);
 KernelText argmaxKernel(const ni::ArgmaxSpec &spec, uint32_t sm);
 KernelText ropeAppendKernel(const ni::RopeAppendSpec &spec, uint32_t sm);
+KernelText attentionDecodeKernel(const ni::AttentionDecodeSpec &spec, uint32_t sm);
 
 } // namespace ninfer::cuda
 

@@ -11,14 +11,14 @@ ni::LinearSpec tunedLinear(ni::Format format, uint32_t rows, uint32_t k, ni::Pro
   const bool wide = ni::blockCodeBytes(format) > 1024; // 8 and 16 bit codes fill the registers sooner
   const bool pair = epilogue == ni::Epilogue::Swiglu;
   // 16-byte loads in flight per lane and block: 2, 4 or 8, twice that for gate and up; 4 hide the latency.
-  s.depth = format == ni::Format::Bf16 || (wide && pair) ? 1 : 2;
+  s.depth = format == ni::Format::Bf16 || (pair && (wide || rows > 2)) ? 1 : 2;
   // Rows are staged once per thread block: with more rows, more panels share them. A short K has no work for 8 warps.
   s.warpsK = rows >= 8 || blocks < 16 ? 4 : 8;
   if (blocks < 4)
     s.warpsK = 2;
   s.warpsN = 8 / s.warpsK;
-  // Two tiles or two weights double the sums a lane holds.
-  s.blocksPerSm = pair || rows > 8 || wide ? 2 : 3;
+  // Two tiles or two weights double the sums a lane holds; with both, 128 registers spill on sm_120.
+  s.blocksPerSm = pair && rows > 8 ? 1 : pair || rows > 8 || wide ? 2 : 3;
   constexpr uint32_t kBudget = 48 * 1024; // every architecture gives this without opting in
   const uint32_t quantum = ni::kBlockK * s.warpsK * s.depth;
   if (ni::linearShared(s) > kBudget) {

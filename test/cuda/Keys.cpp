@@ -76,6 +76,20 @@ std::vector<ni::RopeAppendSpec> ropeAppend() {
   return keys;
 }
 
+std::vector<ni::AttentionDecodeSpec> attentionDecode() {
+  using namespace ni;
+  std::vector<AttentionDecodeSpec> keys;
+  for (CacheCodec codec : {CacheCodec::Bf16, CacheCodec::Int8}) {
+    keys.push_back({.heads = 9, .kvHeads = 3, .dim = 64, .codec = codec});
+    keys.push_back({.heads = 16, .kvHeads = 2, .dim = 128, .rows = 4, .codec = codec});
+    keys.push_back({.heads = 12, .kvHeads = 2, .dim = 256, .codec = codec, .gate = true});
+    keys.push_back({.heads = 12, .kvHeads = 2, .dim = 256, .rows = 8, .codec = codec, .gate = true});
+    keys.push_back({.heads = 2, .kvHeads = 2, .dim = 128, .rows = 16, .codec = codec});
+  }
+  keys.push_back({.heads = 2, .kvHeads = 1, .dim = 192});
+  return keys;
+}
+
 namespace {
 
 template <typename Spec>
@@ -97,6 +111,7 @@ std::vector<KernelText> all(uint32_t sm) {
   append(texts, embedding(), embeddingKernel, sm);
   append(texts, argmax(), argmaxKernel, sm);
   append(texts, ropeAppend(), ropeAppendKernel, sm);
+  append(texts, attentionDecode(), attentionDecodeKernel, sm);
   return texts;
 }
 

@@ -18,6 +18,7 @@ std::vector<ni::ElementwiseSpec> elementwise();
 std::vector<ni::EmbeddingSpec> embedding();
 std::vector<ni::ArgmaxSpec> argmax();
 std::vector<ni::RopeAppendSpec> ropeAppend();
+std::vector<ni::AttentionDecodeSpec> attentionDecode();
 
 /// Texts of all keys; `sm` as in linearKernel.
 std::vector<KernelText> all(uint32_t sm);

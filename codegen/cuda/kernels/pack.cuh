@@ -127,13 +127,15 @@ private:
   }
 
   NI_FN u32 tailWord(const PackArgs &a, u32 firstRow, u32 i) {
-    if (i >= divideUp(panelTailBytes(F), 4))
-      return 0;
     if constexpr (F == Format::Nvfp4)
-      return load(reinterpret_cast<const u32 *>(a.divisor));
-    const u32 row = firstRow + 2 * i;
-    const u16 *words = reinterpret_cast<const u16 *>(a.scales) + row;
-    return (row < a.n ? load(words) : 0u) | (row + 1 < a.n ? static_cast<u32>(load(words + 1)) << 16 : 0u);
+      return i == 0 ? load(reinterpret_cast<const u32 *>(a.divisor)) : 0u;
+    if constexpr (F == Format::Fp8) {
+      const u32 row = firstRow + 2 * i;
+      const u16 *words = reinterpret_cast<const u16 *>(a.scales) + row;
+      if (i < kPanelRows / 2)
+        return (row < a.n ? load(words) : 0u) | (row + 1 < a.n ? static_cast<u32>(load(words + 1)) << 16 : 0u);
+    }
+    return 0;
   }
 };
 

@@ -110,7 +110,12 @@ struct ByteBlock {
   NI_MEMBER u32 codeWord(u32 s, u32 r) const { return word(codes[2 * r + (s >> 2)], s & 3); }
 };
 
-/// W8: code = (low 7 bits) - 128 * (bit 7) = (128 + low) - (128 + 128 * bit 7), and 0x4300 | bit 7 is 128 or 256.
+/// Signed bytes 0 and 2 of a word as two bfloat16, exactly: code = (low 7 bits) - 128 * (bit 7)
+/// = (128 + low) - (128 + 128 * bit 7), and 0x4300 | bit 7 is 128 or 256.
+NI_FN u32 signedBytePair(u32 v) {
+  return fmaBf16x2(bitwise<kAndOr>(v, 0x007f007fu, 0x43004300u), kOneBf16x2, bitwise<kAndOr>(v, 0x00800080u, 0xc300c300u));
+}
+
 template <>
 struct PanelBlock<Format::W8> : ByteBlock {
   static constexpr u32 kGroupSteps = 2;
@@ -126,11 +131,8 @@ struct PanelBlock<Format::W8> : ByteBlock {
     NI_UNROLL
     for (u32 e = 0; e < 2; ++e)
       NI_UNROLL
-      for (u32 r = 0; r < 2; ++r) {
-        const u32 v = e ? codeWord(s, r) >> 8 : codeWord(s, r);
-        a[e * 2 + r] = fmaBf16x2(bitwise<kAndOr>(v, 0x007f007fu, 0x43004300u), kOneBf16x2,
-                                 bitwise<kAndOr>(v, 0x00800080u, 0xc300c300u));
-      }
+      for (u32 r = 0; r < 2; ++r)
+        a[e * 2 + r] = signedBytePair(e ? codeWord(s, r) >> 8 : codeWord(s, r));
   }
   NI_MEMBER float scale(u32 group, u32 r) const {
     const u32 pair = word(scales[r], group >> 1);

@@ -1,0 +1,378 @@
+// Causal attention of few rows over a long cache (flash decoding). The query heads of one KV head and their rows are the
+// 16-row A operand; a thread block walks the keys of its split in tiles of 32:
+//   scores  warp w: keys 8 w .. 8 w + 7 of the tile, all of dim      (mma, keys as B)
+//   softmax one warp per query vector, running maximum and sum
+//   values  warp w: a quarter of dim, all 32 keys                    (mma, values as B)
+// Splits leave sums and statistics in scratch; the last block of a KV head combines them in split order.
+// An int8 cache is multiplied as exact integers: key scales join the scores per 64 of dim, value scales the weights.
+//
+// Row r is at position[0] + r and sees keys 0 .. position[0] + r. Launch: grid (kvHeads, splits), attentionThreads,
+// attentionShared.
+#ifndef NINFER_CODEGEN_CUDA_KERNELS_ATTENTION_DECODE_CUH
+#define NINFER_CODEGEN_CUDA_KERNELS_ATTENTION_DECODE_CUH
+
+#include "attention_spec.cuh"
+#include "panel_block.cuh"
+
+namespace ni {
+
+struct AttentionDecodeArgs {
+  const u16 *query;         ///< bfloat16 [rows][heads * dim]
+  const u8 *keys, *values;  ///< cache planes, 256-byte aligned; capacity a multiple of 32
+  const u16 *gate;          ///< like query; spec.gate only
+  u16 *out;                 ///< like query
+  float *scratch;           ///< [kvHeads][splits][attentionScratch]; unused with one split
+  u32 *counters;            ///< [kvHeads], zero before the first launch; every launch leaves zero
+  const u32 *position;      ///< of row 0, in device memory
+  u32 rows, capacity, splits;
+  float scale; ///< of the scores, times log2(e)
+};
+
+template <AttentionDecodeSpec S>
+struct AttentionDecode {
+  static_assert(attentionAccepts(S), "attention_spec.cuh: attentionAccepts");
+  static constexpr u32 kGroup = S.heads / S.kvHeads, kTiles = attentionTiles(S), kThreads = attentionThreads();
+  static constexpr u32 kColumns = S.dim / 32; ///< tiles of 8 of dim that a warp sums
+  static constexpr u32 kGroups = cacheGroups(S.dim);
+  static constexpr bool kInt8 = S.codec == CacheCodec::Int8;
+  static constexpr float kNone = -1e30f; ///< maximum before the first key: finite, so that differences are numbers
+
+  /// One tile in shared memory: keys, values, and with int8 their scales.
+  static constexpr u32 kValuesAt = kAttentionKeys * attentionKeyStride(S);
+  static constexpr u32 kKeyScalesAt = kValuesAt + kAttentionKeys * attentionValueStride(S);
+  static constexpr u32 kValueScalesAt = kKeyScalesAt + attentionScaleBytes(S);
+  struct Shared {
+    u8 stages[kAttentionStages][attentionStageBytes(S)];
+    u8 query[kTiles * 16 * attentionQueryStride(S)];
+    float scores[kTiles * 16][kScoreStride];
+    float maximum[kTiles * 16], total[kTiles * 16], rescale[kTiles * 16];
+    u32 last[4];
+  };
+  static_assert(sizeof(Shared) == attentionShared(S), "attention_spec.cuh: attentionShared");
+  struct Sums {
+    float v[kTiles][kColumns][4];
+  };
+
+  NI_FN void run(const AttentionDecodeArgs &a, Shared *sm) {
+    const u32 head = blockX(), split = blockY(), position = load(a.position), length = position + a.rows;
+    const u32 part = divideUp(divideUp(length, kAttentionKeys), a.splits) * kAttentionKeys;
+    const u32 begin = smaller(split * part, length), end = smaller(begin + part, length);
+    const u32 tiles = divideUp(end - begin, kAttentionKeys);
+    if (tiles > 0)
+      copyTile(a, sm->stages[0], head, begin, end);
+    copyAsyncCommit();
+    loadQuery(a, sm, head);
+    for (u32 v = threadIndex(); v < kTiles * 16; v += kThreads) {
+      sharedStore(&sm->maximum[v], kNone);
+      sharedStore(&sm->total[v], 0.0f);
+    }
+    Sums sums;
+    NI_UNROLL
+    for (u32 tile = 0; tile < kTiles; ++tile)
+      NI_UNROLL
+      for (u32 n = 0; n < kColumns; ++n)
+        NI_UNROLL
+        for (u32 i = 0; i < 4; ++i)
+          sums.v[tile][n][i] = 0.0f;
+    NI_NO_UNROLL
+    for (u32 it = 0; it < tiles; ++it) {
+      copyAsyncWait<0>();
+      blockSync(); // the tile is there, and nobody reads the other stage or the scores any more
+      const u32 first = begin + it * kAttentionKeys;
+      if (it + 1 < tiles)
+        copyTile(a, sm->stages[(it + 1) % kAttentionStages], head, first + kAttentionKeys, end);
+      copyAsyncCommit();
+      const u8 *stage = sm->stages[it % kAttentionStages];
+      score(stage, sm);
+      blockSync();
+      weigh(a, sm, first, end, position);
+      blockSync();
+      addValues(stage, sm, sums);
+    }
+    copyAsyncWait<0>();
+    blockSync();
+    if (a.splits == 1) {
+      finish(a, sm, sums, head);
+      return;
+    }
+    leave(a, sm, sums, head, split);
+    combineIfLast(a, sm, head);
+  }
+
+private:
+  /// Starts the copies of keys and values first .. first + 31; zeros from `end` on.
+  NI_FN void copyTile(const AttentionDecodeArgs &a, u8 *stage, u32 head, u32 first, u32 end) {
+    constexpr u32 kChunks = attentionRowBytes(S) / 16;
+    const u64 row = static_cast<u64>(head) * a.capacity + first;
+    NI_UNROLL
+    for (u32 i = 0; i < kAttentionKeys * kChunks / kThreads; ++i) {
+      const u32 c = threadIndex() + i * kThreads, key = c / kChunks, at = c % kChunks * 16;
+      const bool valid = first + key < end;
+      const u64 from = (row + (valid ? key : 0)) * attentionRowBytes(S) + at;
+      copyAsync(stage + key * attentionKeyStride(S) + at, a.keys + from, valid);
+      copyAsync(stage + kValuesAt + key * attentionValueStride(S) + at, a.values + from, valid);
+    }
+    if constexpr (kInt8) { // whole tiles lie within the capacity
+      const u64 from = cacheScalesAt(S.kvHeads, a.capacity, S.dim) + row * kGroups * 2;
+      for (u32 c = threadIndex(); c < attentionScaleBytes(S) / 16; c += kThreads) {
+        copyAsync(stage + kKeyScalesAt + c * 16, a.keys + from + c * 16);
+        copyAsync(stage + kValueScalesAt + c * 16, a.values + from + c * 16);
+      }
+    }
+  }
+
+  NI_FN void loadQuery(const AttentionDecodeArgs &a, Shared *sm, u32 head) {
+    constexpr u32 kChunks = S.dim / 8;
+    for (u32 i = threadIndex(); i < kTiles * 16 * kChunks; i += kThreads) {
+      const u32 v = i / kChunks, at = i % kChunks * 8;
+      Words4 words = {0, 0, 0, 0};
+      if (v < a.rows * kGroup)
+        words = load(reinterpret_cast<const Words4 *>(a.query + vectorAt(head, v) + at));
+      if constexpr (kInt8) // elements 0, 2, 1, 3 of four
+        words = {evens(words.x, words.y), odds(words.x, words.y), evens(words.z, words.w), odds(words.z, words.w)};
+      sharedStore(reinterpret_cast<Words4 *>(sm->query + v * attentionQueryStride(S) + at * 2), words);
+    }
+  }
+  NI_FN u32 evens(u32 a, u32 b) { return (a & 0xffffu) | b << 16; }
+  NI_FN u32 odds(u32 a, u32 b) { return a >> 16 | (b & 0xffff0000u); }
+  /// First element of query vector v of a KV head in [rows][heads * dim].
+  NI_FN u64 vectorAt(u32 head, u32 v) {
+    return (static_cast<u64>(v / kGroup) * S.heads + head * kGroup + v % kGroup) * S.dim;
+  }
+
+  /// Scores of the warp's 8 keys. Over 32 of dim, lane t multiplies elements 8 t .. 8 t + 7: which k of the two mma steps
+  /// they are called does not matter, as long as queries and keys agree.
+  NI_FN void score(const u8 *stage, Shared *sm) {
+    const u32 lane = laneIndex(), g = lane / 4, t = lane % 4, key = warpIndex() * 8 + g;
+    float total[kTiles][4] = {};
+    NI_UNROLL
+    for (u32 group = 0; group < kGroups; ++group) {
+      float part[kTiles][4] = {};
+      NI_UNROLL
+      for (u32 half = 0; half < 2; ++half) {
+        const u32 d = group * 64 + half * 32 + t * 8;
+        u32 b[4];
+        keyWords(stage, key, d, b);
+        NI_UNROLL
+        for (u32 tile = 0; tile < kTiles; ++tile) {
+          const u8 *query = sm->query + (tile * 16 + g) * attentionQueryStride(S) + d * 2;
+          const Words4 upper = sharedLoad(reinterpret_cast<const Words4 *>(query));
+          const Words4 lower = sharedLoad(reinterpret_cast<const Words4 *>(query + 8 * attentionQueryStride(S)));
+          const u32 first[4] = {upper.x, lower.x, upper.y, lower.y}, second[4] = {upper.z, lower.z, upper.w, lower.w};
+          mmaBf16(part[tile], first, b[0], b[1]);
+          mmaBf16(part[tile], second, b[2], b[3]);
+        }
+      }
+      NI_UNROLL
+      for (u32 i = 0; i < 4; ++i) {
+        float scale = 1.0f;
+        if constexpr (kInt8)
+          scale = scaleAt(stage + kKeyScalesAt, warpIndex() * 8 + 2 * t + (i & 1), group);
+        NI_UNROLL
+        for (u32 tile = 0; tile < kTiles; ++tile)
+          total[tile][i] = fusedMultiplyAdd(part[tile][i], scale, total[tile][i]);
+      }
+    }
+    NI_UNROLL
+    for (u32 tile = 0; tile < kTiles; ++tile)
+      NI_UNROLL
+      for (u32 i = 0; i < 4; ++i)
+        sharedStore(&sm->scores[tile * 16 + g + 8 * (i >> 1)][warpIndex() * 8 + 2 * t + (i & 1)], total[tile][i]);
+  }
+  /// Elements d .. d + 7 of a key as four pairs.
+  NI_FN void keyWords(const u8 *stage, u32 key, u32 d, u32 (&b)[4]) {
+    if constexpr (kInt8) {
+      const Words2 codes = sharedLoad(reinterpret_cast<const Words2 *>(stage + key * attentionKeyStride(S) + d));
+      // Bytes 0, 2 and 1, 3 of a word make a pair; loadQuery has the same order.
+      b[0] = signedBytePair(codes.x);
+      b[1] = signedBytePair(codes.x >> 8);
+      b[2] = signedBytePair(codes.y);
+      b[3] = signedBytePair(codes.y >> 8);
+    } else {
+      const Words4 words = sharedLoad(reinterpret_cast<const Words4 *>(stage + key * attentionKeyStride(S) + d * 2));
+      b[0] = words.x;
+      b[1] = words.y;
+      b[2] = words.z;
+      b[3] = words.w;
+    }
+  }
+  NI_FN float scaleAt(const u8 *scales, u32 key, u32 group) {
+    return f16ToFloat(sharedLoad(reinterpret_cast<const u16 *>(scales) + key * kGroups + group));
+  }
+
+  /// Online softmax: scores of one tile become weights, relative to the maximum so far.
+  NI_FN void weigh(const AttentionDecodeArgs &a, Shared *sm, u32 first, u32 end, u32 position) {
+    const u32 lane = laneIndex(), key = first + lane;
+    for (u32 v = warpIndex(); v < a.rows * kGroup; v += kAttentionWarps) {
+      const bool seen = key < end && key <= position + v / kGroup;
+      const float s = seen ? sharedLoad(&sm->scores[v][lane]) * a.scale : kNone;
+      const float before = sharedLoad(&sm->maximum[v]), now = maximum(before, warpMaximum(s));
+      const float weight = seen ? exp2Approx(s - now) : 0.0f;
+      const float sum = warpSum(weight);
+      sharedStore(&sm->scores[v][lane], weight);
+      warpSync(); // every lane has read the old maximum
+      if (lane == 0) {
+        const float rescale = exp2Approx(before - now);
+        sharedStore(&sm->maximum[v], now);
+        sharedStore(&sm->total[v], fusedMultiplyAdd(sharedLoad(&sm->total[v]), rescale, sum));
+        sharedStore(&sm->rescale[v], rescale);
+      }
+    }
+  }
+
+  /// sums = sums * rescale + weights * values. Tile n of 8 columns; which of dim a column is: columnAt.
+  NI_FN void addValues(const u8 *stage, Shared *sm, Sums &sums) {
+    const u32 lane = laneIndex(), g = lane / 4, t = lane % 4, base = warpIndex() * (S.dim / 4);
+    NI_UNROLL
+    for (u32 tile = 0; tile < kTiles; ++tile) {
+      const float upper = sharedLoad(&sm->rescale[tile * 16 + g]), lower = sharedLoad(&sm->rescale[tile * 16 + g + 8]);
+      NI_UNROLL
+      for (u32 n = 0; n < kColumns; ++n)
+        NI_UNROLL
+        for (u32 i = 0; i < 4; ++i)
+          sums.v[tile][n][i] *= i < 2 ? upper : lower;
+    }
+    NI_UNROLL
+    for (u32 step = 0; step < kAttentionKeys / 16; ++step) {
+      u32 weights[kTiles][4];
+      NI_UNROLL
+      for (u32 tile = 0; tile < kTiles; ++tile)
+        NI_UNROLL
+        for (u32 i = 0; i < 4; ++i)
+          weights[tile][i] = weightPair(stage, sm, tile * 16 + g + 8 * (i & 1), step * 16 + 2 * t + 8 * (i >> 1), base);
+      NI_UNROLL
+      for (u32 n = 0; n < kColumns; n += 2) {
+        u32 b[4];
+        valueWords(stage, step * 16, base + n * 8, lane, b);
+        NI_UNROLL
+        for (u32 tile = 0; tile < kTiles; ++tile) {
+          mmaBf16(sums.v[tile][n], weights[tile], b[0], b[1]);
+          mmaBf16(sums.v[tile][n + 1], weights[tile], b[2], b[3]);
+        }
+      }
+    }
+  }
+  NI_FN u32 weightPair(const u8 *stage, Shared *sm, u32 v, u32 key, u32 base) {
+    const Words2 pair = sharedLoad(reinterpret_cast<const Words2 *>(&sm->scores[v][key]));
+    float low = asFloat(pair.x), high = asFloat(pair.y);
+    if constexpr (kInt8) { // beyond the end weights are 0 and scales whatever the cache holds
+      low = low == 0.0f ? 0.0f : low * scaleAt(stage + kValueScalesAt, key, base / kCacheGroup);
+      high = high == 0.0f ? 0.0f : high * scaleAt(stage + kValueScalesAt, key + 1, base / kCacheGroup);
+    }
+    return packBf16(low, high);
+  }
+  /// B operands of two tiles of 8 columns from d on, keys key .. key + 15.
+  NI_FN void valueWords(const u8 *stage, u32 key, u32 d, u32 lane, u32 (&b)[4]) {
+    if constexpr (kInt8) {
+      const u32 g = lane / 4, t = lane % 4;
+      NI_UNROLL
+      for (u32 half = 0; half < 2; ++half) {
+        const u8 *row = stage + kValuesAt + (key + 8 * half + 2 * t) * attentionValueStride(S) + d + 2 * g;
+        const u32 codes = static_cast<u32>(sharedLoad(reinterpret_cast<const u16 *>(row))) |
+                          static_cast<u32>(sharedLoad(reinterpret_cast<const u16 *>(row + attentionValueStride(S)))) << 16;
+        b[half] = signedBytePair(codes);
+        b[2 + half] = signedBytePair(codes >> 8);
+      }
+    } else {
+      const u32 m = lane / 8, row = key + (m & 1) * 8 + lane % 8;
+      loadMatrixTransposed(b, stage + kValuesAt + row * attentionValueStride(S) + (d + (m >> 1) * 8) * 2);
+    }
+  }
+  /// Where of dim sum i of column tile n lies. bfloat16: in order. int8: of 16, tile n % 2 has the even or odd ones.
+  NI_FN u32 columnAt(u32 n, u32 i) {
+    const u32 t = laneIndex() % 4, base = warpIndex() * (S.dim / 4);
+    return kInt8 ? base + n / 2 * 16 + 4 * t + 2 * (i & 1) + n % 2 : base + n * 8 + 2 * t + (i & 1);
+  }
+
+  NI_FN void write(const AttentionDecodeArgs &a, u64 at, float value) {
+    if constexpr (S.gate)
+      value *= sigmoid(bf16ToFloat(load(a.gate + at)));
+    store(a.out + at, floatToBf16(value));
+  }
+  NI_FN void finish(const AttentionDecodeArgs &a, Shared *sm, const Sums &sums, u32 head) {
+    NI_UNROLL
+    for (u32 tile = 0; tile < kTiles; ++tile)
+      NI_UNROLL
+      for (u32 i = 0; i < 4; ++i) {
+        const u32 v = tile * 16 + laneIndex() / 4 + 8 * (i >> 1);
+        if (v < a.rows * kGroup) {
+          const float total = sharedLoad(&sm->total[v]);
+          NI_UNROLL
+          for (u32 n = 0; n < kColumns; ++n)
+            write(a, vectorAt(head, v) + columnAt(n, i), divide(sums.v[tile][n][i], total));
+        }
+      }
+  }
+  NI_FN void leave(const AttentionDecodeArgs &a, Shared *sm, const Sums &sums, u32 head, u32 split) {
+    float *scratch = a.scratch + static_cast<u64>(head * a.splits + split) * attentionScratch(S);
+    NI_UNROLL
+    for (u32 tile = 0; tile < kTiles; ++tile)
+      NI_UNROLL
+      for (u32 i = 0; i < 4; ++i) {
+        const u32 v = tile * 16 + laneIndex() / 4 + 8 * (i >> 1);
+        if (v < a.rows * kGroup)
+          NI_UNROLL
+          for (u32 n = 0; n < kColumns; ++n)
+            store(scratch + v * S.dim + columnAt(n, i), sums.v[tile][n][i]);
+      }
+    for (u32 v = threadIndex(); v < a.rows * kGroup; v += kThreads) {
+      store(scratch + attentionVectors(S) * S.dim + 2 * v, sharedLoad(&sm->maximum[v]));
+      store(scratch + attentionVectors(S) * S.dim + 2 * v + 1, sharedLoad(&sm->total[v]));
+    }
+  }
+
+  NI_FN void combineIfLast(const AttentionDecodeArgs &a, Shared *sm, u32 head) {
+    gpuFence();
+    blockSync();
+    if (threadIndex() == 0)
+      sharedStore(&sm->last[0], atomicIncrement(a.counters + head) == a.splits - 1 ? 1u : 0u);
+    blockSync();
+    if (sharedLoad(&sm->last[0]) == 0)
+      return;
+    gpuFence();
+    const float *scratch = a.scratch + static_cast<u64>(head * a.splits) * attentionScratch(S);
+    const float *statistics = scratch + attentionVectors(S) * S.dim;
+    for (u32 v = threadIndex(); v < a.rows * kGroup; v += kThreads) {
+      float top = kNone, total = 0.0f;
+      for (u32 split = 0; split < a.splits; ++split)
+        top = maximum(top, load(statistics + split * attentionScratch(S) + 2 * v));
+      for (u32 split = 0; split < a.splits; ++split) {
+        const float *of = statistics + split * attentionScratch(S) + 2 * v;
+        total = fusedMultiplyAdd(exp2Approx(load(of) - top), load(of + 1), total);
+      }
+      sharedStore(&sm->maximum[v], top);
+      sharedStore(&sm->total[v], total);
+    }
+    blockSync();
+    for (u32 i = threadIndex(); i < a.rows * kGroup * S.dim; i += kThreads) {
+      const u32 v = i / S.dim, d = i % S.dim;
+      const float top = sharedLoad(&sm->maximum[v]);
+      float sum = 0.0f;
+      for (u32 split = 0; split < a.splits; ++split) {
+        const float weight = exp2Approx(load(statistics + split * attentionScratch(S) + 2 * v) - top);
+        sum = fusedMultiplyAdd(weight, load(scratch + split * attentionScratch(S) + v * S.dim + d), sum);
+      }
+      write(a, vectorAt(head, v) + d, divide(sum, sharedLoad(&sm->total[v])));
+    }
+    if (threadIndex() == 0)
+      store(a.counters + head, 0u);
+  }
+};
+
+} // namespace ni
+
+#define NI_ATTENTION_DECODE(name, ...)                                                                                 \
+  namespace ni {                                                                                                       \
+  constexpr AttentionDecodeSpec name##_spec = __VA_ARGS__;                                                             \
+  }                                                                                                                    \
+  NI_KERNEL(name, ni::attentionThreads(), 1)                                                                           \
+  (const ni::u16 *query, const ni::u8 *keys, const ni::u8 *values, const ni::u16 *gate, ni::u16 *out, float *scratch,  \
+   ni::u32 *counters, const ni::u32 *position, ni::u32 rows, ni::u32 capacity, ni::u32 splits, float scale) {          \
+    NI_SHARED(ni::AttentionDecode<ni::name##_spec>::Shared, shared);                                                   \
+    ni::AttentionDecode<ni::name##_spec>::run({query, keys, values, gate, out, scratch, counters, position, rows,      \
+                                               capacity, splits, scale},                                               \
+                                              shared);                                                                 \
+  }                                                                                                                    \
+  NI_EXPORT(name)
+
+#endif // NINFER_CODEGEN_CUDA_KERNELS_ATTENTION_DECODE_CUH
