@@ -97,6 +97,23 @@ KernelText linearKernel(const ni::LinearSpec &s, uint32_t sm) {
   return t;
 }
 
+KernelText gemmKernel(const ni::GemmSpec &s, uint32_t sm) {
+  std::string name = "ni_gemm_" + std::string(shortName(s.format)) + field("k", s.k);
+  name += kEpilogueSuffix[index(s.epilogue)];
+  name += s.output == ni::OutputType::Float ? "_f32" : "";
+  name += "_t" + std::to_string(ni::gemmRows(s)) + "s" + std::to_string(s.stages);
+  Record record;
+  record.choice("format", "Format", enumerator(s.format)).number("k", s.k);
+  record.choice("epilogue", "Epilogue", kEpilogues[index(s.epilogue)]);
+  record.choice("output", "OutputType", kOutputs[index(s.output)]);
+  record.number("tiles", s.tiles).number("stages", s.stages).number("blocksPerSm", s.blocksPerSm);
+  KernelText t = text("gemm", "gemm.cuh", "NI_GEMM", name, record.str(), sm);
+  t.params = {{"weight", 8}, {"up", 8}, {"x", 8}, {"residual", 8}, {"out", 8}, {"n", 4}, {"rows", 4}};
+  t.threads = ni::kGemmThreads;
+  t.sharedBytes = ni::gemmShared(s);
+  return t;
+}
+
 KernelText packKernel(ni::Format format, uint32_t sm) {
   KernelText t = text("pack", "pack.cuh", "NI_PACK", "ni_pack_" + std::string(shortName(format)),
                       "ni::Format::" + std::string(enumerator(format)), sm);

@@ -4,7 +4,7 @@
 #define NINFER_CODEGEN_CUDA_KERNELTEXT_H
 
 #include "codegen/cuda/kernels/attention_spec.cuh"
-#include "codegen/cuda/kernels/linear_spec.cuh"
+#include "codegen/cuda/kernels/gemm_spec.cuh"
 
 #include <cstdint>
 #include <string>
@@ -38,6 +38,7 @@ std::string_view shortName(ni::Format format);
 // `sm` 89 gives the suffix "_sm89"; 0 none.
 
 KernelText linearKernel(const ni::LinearSpec &spec, uint32_t sm);
+KernelText gemmKernel(const ni::GemmSpec &spec, uint32_t sm);
 /// Stored layout -> packed weight.
 KernelText packKernel(ni::Format format, uint32_t sm);
 KernelText normKernel(const ni::NormSpec &spec, uint32_t sm);

@@ -34,4 +34,20 @@ ni::LinearSpec tunedLinear(ni::Format format, uint32_t rows, uint32_t k, ni::Pro
   return s;
 }
 
+ni::GemmSpec tunedGemm(ni::Format format, uint32_t rows, uint32_t k, ni::Epilogue epilogue, ni::OutputType output,
+                       uint32_t sharedPerBlock) {
+  ni::GemmSpec s{.format = format, .k = k, .epilogue = epilogue, .output = output};
+  // 128 rows unpack each weight once per 64 multiplications of a lane instead of 32; below that they would be padding.
+  s.tiles = rows > 64 ? 8 : 4;
+  if (ni::gemmShared(s) > sharedPerBlock)
+    s.tiles = 4;
+  for (ni::GemmSpec deeper = s; deeper.stages < 4; s = deeper) {
+    ++deeper.stages;
+    if (ni::gemmShared(deeper) > sharedPerBlock)
+      break;
+  }
+  s.blocksPerSm = s.tiles == 4 && 2 * ni::gemmShared(s) <= sharedPerBlock ? 2 : 1;
+  return s;
+}
+
 } // namespace ninfer::cuda

@@ -35,6 +35,27 @@ std::vector<ni::LinearSpec> linear() {
   return keys;
 }
 
+std::vector<ni::GemmSpec> gemm() {
+  using namespace ni;
+  std::vector<GemmSpec> keys;
+  for (Format f : kFormats)
+    for (uint32_t shared : {99u * 1024, 227u * 1024}) { // GeForce; H100
+      const auto add = [&](uint32_t rows, uint32_t k, Epilogue e, OutputType o = OutputType::Bf16) {
+        const GemmSpec s = tunedGemm(f, rows, k, e, o, shared);
+        for (const GemmSpec &other : keys)
+          if (gemmKernel(other, 0).name == gemmKernel(s, 0).name)
+            return;
+        keys.push_back(s);
+      };
+      add(512, 576, Epilogue::Store);
+      add(512, 256, Epilogue::Swiglu);
+      add(40, 1088, Epilogue::Residual);
+      if (f != Format::Nvfp4)
+        add(40, 200, Epilogue::Store, OutputType::Float);
+    }
+  return keys;
+}
+
 std::vector<ni::Format> pack() { return {std::begin(kFormats), std::end(kFormats)}; }
 
 std::vector<ni::NormSpec> norm() {
@@ -104,6 +125,7 @@ void append(std::vector<KernelText> &texts, const std::vector<Spec> &specs, Kern
 std::vector<KernelText> all(uint32_t sm) {
   std::vector<KernelText> texts;
   append(texts, linear(), linearKernel, sm);
+  append(texts, gemm(), gemmKernel, sm);
   for (ni::Format format : pack())
     texts.push_back(packKernel(format, sm));
   append(texts, norm(), normKernel, sm);

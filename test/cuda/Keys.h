@@ -12,6 +12,7 @@ namespace ninfer::cuda::keys {
 
 /// Names in tests and in the matrix are those of the kernels, without "_sm<N>".
 std::vector<ni::LinearSpec> linear();
+std::vector<ni::GemmSpec> gemm();
 std::vector<ni::Format> pack();
 std::vector<ni::NormSpec> norm();
 std::vector<ni::ElementwiseSpec> elementwise();

@@ -45,7 +45,7 @@ TEST_P(Norm, AgreesWithDouble) {
       }
     }
     Array xs(x, "x", true), weights(weight, "weight"), gates(gate, "gate"), out(x.size() * 2, true, "out");
-    for (const emulator::Options &mode : allModes()) {
+    for (const emulator::Options &mode : threadOrders()) {
       out.poison();
       Arguments args;
       args.pointer(xs).pointer(weights);
@@ -91,7 +91,7 @@ TEST_P(Elementwise, AgreesWithDouble) {
       expected.push_back({y, std::fabs(y) * (0x1p-19 + arg * 0x1p-22) + 0x1p-100});
     }
     Array as(a, "a", true), bs(b, "b"), out(size_t(count) * 2, true, "out");
-    for (const emulator::Options &mode : allModes()) {
+    for (const emulator::Options &mode : threadOrders()) {
       out.poison();
       Arguments args;
       args.pointer(as).pointer(bs).pointer(out).u32(count).u32(width);
@@ -165,7 +165,7 @@ TEST_P(Argmax, LowestOfTheLargest) {
     }
     Array in(logits, "logits"), candidates(size_t(rows) * s.blocks * 8, true, "candidates"), out(rows * 4, true, "out");
     Array counters(std::vector<uint32_t>(rows, 0), "counters", true);
-    for (const emulator::Options &mode : allModes()) { // counters must be ready for the next launch
+    for (const emulator::Options &mode : threadOrders()) { // counters must be ready for the next launch
       out.poison();
       candidates.poison();
       Arguments args;

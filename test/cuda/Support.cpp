@@ -36,6 +36,12 @@ std::vector<emulator::Options> allModes() {
   return modes;
 }
 
+std::vector<emulator::Options> threadOrders() {
+  std::vector<emulator::Options> modes = allModes();
+  modes.resize(3);
+  return modes;
+}
+
 std::string describe(const emulator::Options &options) {
   const char *orders[] = {"forward", "reverse", "random"};
   return std::string(orders[int(options.order)]) + (options.copies == emulator::Copies::Lazy ? ", lazy" : ", eager");

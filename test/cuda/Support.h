@@ -78,6 +78,8 @@ std::string launch(const KernelText &text, emulator::Grid grid, Arguments &args,
 
 /// The modes every key runs in: three orders, copies lazy and eager.
 std::vector<emulator::Options> allModes();
+/// The three orders, for kernels without asynchronous copies.
+std::vector<emulator::Options> threadOrders();
 std::string describe(const emulator::Options &options);
 
 inline float bf16(uint16_t word) {

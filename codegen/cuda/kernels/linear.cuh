@@ -101,7 +101,7 @@ private:
     if (c < kBlocks)
       NI_UNROLL
       for (u32 w = 0; w < kWeights; ++w)
-        ring.blocks[d][w].load(panelOf(a, w, panel), S.k, c, lane);
+        ring.blocks[d][w].template load<FromGlobal>(placeOf(S.format, panelOf(a, w, panel), S.k, c), lane);
   }
 
   NI_FN void multiplyPanel(Ring &ring, const LinearArgs &a, Shared *sm, u32 panel, u32 warpK, u32 lane,
@@ -153,23 +153,6 @@ private:
                          sums[w][tile]);
         }
       }
-    }
-  }
-
-  /// One mma; at the end of a scale group its sum joins `sums`.
-  NI_FN void multiplyStep(const Block &block, u32 s, const u32 (&fragment)[4], u32 b0, u32 b1, float (&group)[4],
-                          float (&sums)[4]) {
-    constexpr u32 kGroupSteps = Block::kGroupSteps;
-    if constexpr (kGroupSteps == 0) {
-      mmaBf16(sums, fragment, b0, b1);
-    } else {
-      mmaBf16(group, fragment, b0, b1);
-      if (s % kGroupSteps == kGroupSteps - 1)
-        NI_UNROLL
-        for (u32 i = 0; i < 4; ++i) {
-          sums[i] = fusedMultiplyAdd(group[i], block.scale(s / kGroupSteps, i >> 1), sums[i]);
-          group[i] = 0.0f;
-        }
     }
   }
 

@@ -27,12 +27,36 @@ NI_FN const T *at(const u8 *p, u32 offset) {
   return reinterpret_cast<const T *>(p + offset);
 }
 
+/// Where a block of a packed weight lies: addresses of its codes, high bits and scales.
+struct BlockPlace {
+  const u8 *codes, *high, *scales;
+};
+/// Block c of the panel at `panel`.
+NI_FN BlockPlace placeOf(Format f, const u8 *panel, u32 k, u32 c) {
+  return {panel + c * blockCodeBytes(f), panel + panelHighOffset(f, k) + c * blockHighBytes(f),
+          panel + panelScaleOffset(f, k) + c * blockScaleBytes(f)};
+}
+
+/// How a block is read: once from global memory, or from a copy in shared memory.
+struct FromGlobal {
+  template <typename T>
+  NI_FN T get(const u8 *p, u32 offset) {
+    return loadStream(at<T>(p, offset));
+  }
+};
+struct FromShared {
+  template <typename T>
+  NI_FN T get(const u8 *p, u32 offset) {
+    return sharedLoad(at<T>(p, offset));
+  }
+};
+
 /// Pair i of a word of eight 4-bit codes: nibbles i and i + 4, as bits 0..3 and 16..19 of the result's source.
 NI_FN u32 nibblePair(u32 codes, u32 i) { return codes >> (4 * i); }
 
 /// Each specialisation has
 ///   kGroupSteps            mma steps per scale; 0: the scale belongs to the row (or there is none)
-///   load(panel, k, c, lane) the registers of block c of the panel at `panel` (K = k)
+///   load<Memory>(place, lane) the lane's registers of the block there
 ///   fragment(s, a)         A operand of step s = 0..7
 ///   scale(group, r)        scale of group `group` of the block for row g + 8 r; grouped formats
 template <Format F>
@@ -52,19 +76,19 @@ struct IntegerBlock {
   Words4 high; ///< Q6: words 2 r + (k / 64); Q5: x = r 0, y = r 1
   u32 scales[2];
 
-  NI_MEMBER void load(const u8 *panel, u32 k, u32 c, u32 lane) {
-    low[0] = loadStream(at<Words4>(panel, c * 1024 + lane * 16));
-    low[1] = loadStream(at<Words4>(panel, c * 1024 + 512 + lane * 16));
+  template <typename Memory>
+  NI_MEMBER void load(const BlockPlace &place, u32 lane) {
+    low[0] = Memory::template get<Words4>(place.codes, lane * 16);
+    low[1] = Memory::template get<Words4>(place.codes, 512 + lane * 16);
     if constexpr (F == Format::Q5) {
-      const Words2 bits = loadStream(at<Words2>(panel, panelHighOffset(F, k) + c * 256 + lane * 8));
+      const Words2 bits = Memory::template get<Words2>(place.high, lane * 8);
       high.x = bits.x;
       high.y = bits.y;
     }
     if constexpr (F == Format::Q6)
-      high = loadStream(at<Words4>(panel, panelHighOffset(F, k) + c * 512 + lane * 16));
-    const u32 at0 = panelScaleOffset(F, k) + c * 64 + (lane >> 2) * 4;
-    scales[0] = loadStream(at<u32>(panel, at0));
-    scales[1] = loadStream(at<u32>(panel, at0 + 32));
+      high = Memory::template get<Words4>(place.high, lane * 16);
+    scales[0] = Memory::template get<u32>(place.scales, lane / 4 * 4);
+    scales[1] = Memory::template get<u32>(place.scales, lane / 4 * 4 + 32);
   }
   NI_MEMBER void fragment(u32 s, u32 (&a)[4]) const {
     NI_UNROLL
@@ -102,10 +126,11 @@ struct PanelBlock<Format::Q6> : IntegerBlock<Format::Q6> {};
 struct ByteBlock {
   Words4 codes[4];
 
-  NI_MEMBER void loadCodes(const u8 *panel, u32 c, u32 lane) {
+  template <typename Memory>
+  NI_MEMBER void loadCodes(const BlockPlace &place, u32 lane) {
     NI_UNROLL
     for (u32 i = 0; i < 4; ++i)
-      codes[i] = loadStream(at<Words4>(panel, c * 2048 + i * 512 + lane * 16));
+      codes[i] = Memory::template get<Words4>(place.codes, i * 512 + lane * 16);
   }
   NI_MEMBER u32 codeWord(u32 s, u32 r) const { return word(codes[2 * r + (s >> 2)], s & 3); }
 };
@@ -121,11 +146,11 @@ struct PanelBlock<Format::W8> : ByteBlock {
   static constexpr u32 kGroupSteps = 2;
   Words2 scales[2];
 
-  NI_MEMBER void load(const u8 *panel, u32 k, u32 c, u32 lane) {
-    loadCodes(panel, c, lane);
-    const u32 at0 = panelScaleOffset(Format::W8, k) + c * 128 + (lane >> 2) * 8;
-    scales[0] = loadStream(at<Words2>(panel, at0));
-    scales[1] = loadStream(at<Words2>(panel, at0 + 64));
+  template <typename Memory>
+  NI_MEMBER void load(const BlockPlace &place, u32 lane) {
+    loadCodes<Memory>(place, lane);
+    scales[0] = Memory::template get<Words2>(place.scales, lane / 4 * 8);
+    scales[1] = Memory::template get<Words2>(place.scales, lane / 4 * 8 + 64);
   }
   NI_MEMBER void fragment(u32 s, u32 (&a)[4]) const {
     NI_UNROLL
@@ -145,7 +170,10 @@ template <>
 struct PanelBlock<Format::Fp8> : ByteBlock {
   static constexpr u32 kGroupSteps = 0;
 
-  NI_MEMBER void load(const u8 *panel, u32, u32 c, u32 lane) { loadCodes(panel, c, lane); }
+  template <typename Memory>
+  NI_MEMBER void load(const BlockPlace &place, u32 lane) {
+    loadCodes<Memory>(place, lane);
+  }
   NI_MEMBER void fragment(u32 s, u32 (&a)[4]) const {
     NI_UNROLL
     for (u32 e = 0; e < 2; ++e)
@@ -166,12 +194,12 @@ struct PanelBlock<Format::Nvfp4> {
   Words4 codes[2];
   Words2 scales[2];
 
-  NI_MEMBER void load(const u8 *panel, u32 k, u32 c, u32 lane) {
-    codes[0] = loadStream(at<Words4>(panel, c * 1024 + lane * 16));
-    codes[1] = loadStream(at<Words4>(panel, c * 1024 + 512 + lane * 16));
-    const u32 at0 = panelScaleOffset(Format::Nvfp4, k) + c * 128 + (lane >> 2) * 8;
-    scales[0] = loadStream(at<Words2>(panel, at0));
-    scales[1] = loadStream(at<Words2>(panel, at0 + 64));
+  template <typename Memory>
+  NI_MEMBER void load(const BlockPlace &place, u32 lane) {
+    codes[0] = Memory::template get<Words4>(place.codes, lane * 16);
+    codes[1] = Memory::template get<Words4>(place.codes, 512 + lane * 16);
+    scales[0] = Memory::template get<Words2>(place.scales, lane / 4 * 8);
+    scales[1] = Memory::template get<Words2>(place.scales, lane / 4 * 8 + 64);
   }
   NI_MEMBER void fragment(u32 s, u32 (&a)[4]) const {
     NI_UNROLL
@@ -196,10 +224,11 @@ struct PanelBlock<Format::Bf16> {
   static constexpr u32 kGroupSteps = 0;
   Words4 codes[8];
 
-  NI_MEMBER void load(const u8 *panel, u32, u32 c, u32 lane) {
+  template <typename Memory>
+  NI_MEMBER void load(const BlockPlace &place, u32 lane) {
     NI_UNROLL
     for (u32 s = 0; s < 8; ++s)
-      codes[s] = loadStream(at<Words4>(panel, c * 4096 + s * 512 + lane * 16));
+      codes[s] = Memory::template get<Words4>(place.codes, s * 512 + lane * 16);
   }
   NI_MEMBER void fragment(u32 s, u32 (&a)[4]) const {
     a[0] = codes[s].x;
@@ -208,6 +237,23 @@ struct PanelBlock<Format::Bf16> {
     a[3] = codes[s].w;
   }
 };
+
+/// Step s of a block: one mma; at the end of a scale group its sum joins `sums`, and `group` starts at zero again.
+template <typename Block>
+NI_FN void multiplyStep(const Block &block, u32 s, const u32 (&fragment)[4], u32 b0, u32 b1, float (&group)[4],
+                        float (&sums)[4]) {
+  if constexpr (Block::kGroupSteps == 0) {
+    mmaBf16(sums, fragment, b0, b1);
+  } else {
+    mmaBf16(group, fragment, b0, b1);
+    if (s % Block::kGroupSteps == Block::kGroupSteps - 1)
+      NI_UNROLL
+      for (u32 i = 0; i < 4; ++i) {
+        sums[i] = fusedMultiplyAdd(group[i], block.scale(s / Block::kGroupSteps, i >> 1), sums[i]);
+        group[i] = 0.0f;
+      }
+  }
+}
 
 } // namespace ni
 
