@@ -197,4 +197,19 @@ KernelText attentionDecodeKernel(const ni::AttentionDecodeSpec &s, uint32_t sm) 
   return t;
 }
 
+KernelText attentionPrefillKernel(const ni::AttentionPrefillSpec &s, uint32_t sm) {
+  Record record;
+  record.number("heads", s.heads).number("kvHeads", s.kvHeads).number("dim", s.dim);
+  record.choice("codec", "CacheCodec", enumerator(s.codec)).flag("gate", s.gate).number("warps", s.warps);
+  KernelText t = text("attention", "attention_prefill.cuh", "NI_ATTENTION_PREFILL",
+                      "ni_attention_prefill" + field("h", s.heads) + field("kv", s.kvHeads) + field("d", s.dim) +
+                          codecSuffix(s.codec) + (s.gate ? "_gate" : "") + field("w", s.warps),
+                      record.str(), sm);
+  t.params = {{"query", 8},    {"keys", 8}, {"values", 8},   {"gate", 8}, {"out", 8},
+              {"position", 8}, {"rows", 4}, {"capacity", 4}, {"scale", 4}};
+  t.threads = ni::prefillThreads(s);
+  t.sharedBytes = ni::prefillShared(s);
+  return t;
+}
+
 } // namespace ninfer::cuda

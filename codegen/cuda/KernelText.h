@@ -47,6 +47,7 @@ KernelText embeddingKernel(const ni::EmbeddingSpec &spec, uint32_t sm);
 KernelText argmaxKernel(const ni::ArgmaxSpec &spec, uint32_t sm);
 KernelText ropeAppendKernel(const ni::RopeAppendSpec &spec, uint32_t sm);
 KernelText attentionDecodeKernel(const ni::AttentionDecodeSpec &spec, uint32_t sm);
+KernelText attentionPrefillKernel(const ni::AttentionPrefillSpec &spec, uint32_t sm);
 
 } // namespace ninfer::cuda
 

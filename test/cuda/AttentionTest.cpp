@@ -1,4 +1,4 @@
-// Decode attention against softmax in double over the decoded cache; everything beyond the sequence is NaN.
+// Decode and prefill attention against softmax in double over the decoded cache; everything beyond the sequence is NaN.
 #include "test/cuda/Keys.h"
 #include "test/cuda/Support.h"
 
@@ -44,23 +44,40 @@ Plane randomPlane(ni::CacheCodec codec, uint32_t kvHeads, uint32_t capacity, uin
   return plane;
 }
 
-class AttentionDecode : public testing::TestWithParam<ni::AttentionDecodeSpec> {};
+/// What both kernels need of their record.
+struct Shape {
+  uint32_t heads, kvHeads, dim;
+  ni::CacheCodec codec;
+  bool gate;
+};
 
-void check(const ni::AttentionDecodeSpec &s, uint32_t position, uint32_t rows, uint32_t splits,
-           const std::vector<emulator::Options> &modes) {
-  const KernelText text = attentionDecodeKernel(s, 0);
-  const uint32_t length = position + rows, capacity = ni::roundUp(length, 32u) + 32, group = s.heads / s.kvHeads;
-  const std::string where = text.name + ", position " + std::to_string(position) + ", rows " + std::to_string(rows) +
-                            ", splits " + std::to_string(splits);
+struct Problem {
+  Problem(const Shape &s, uint32_t position, uint32_t rows);
+  Shape shape;
+  uint32_t position, rows, capacity;
+  double scale;
+  Plane keys, values;
+  std::vector<uint16_t> query, gate;
+  std::vector<Expected> expected() const;
+};
+
+Problem::Problem(const Shape &s, uint32_t position, uint32_t rows)
+    : shape(s), position(position), rows(rows), capacity(ni::roundUp(position + rows, 32u) + 32),
+      scale(1.5 / std::sqrt(double(s.dim))) {
   std::mt19937_64 random(position * 31 + rows);
-  const Plane keys = randomPlane(s.codec, s.kvHeads, capacity, s.dim, length, random);
-  const Plane values = randomPlane(s.codec, s.kvHeads, capacity, s.dim, length, random);
-  const auto query = randomBf16(size_t(rows) * s.heads * s.dim, 1.0, random), gate = randomBf16(query.size(), 1.0, random);
-  const double scale = 1.5 / std::sqrt(double(s.dim));
-  std::vector<Expected> expected(query.size());
+  keys = randomPlane(s.codec, s.kvHeads, capacity, s.dim, position + rows, random);
+  values = randomPlane(s.codec, s.kvHeads, capacity, s.dim, position + rows, random);
+  query = randomBf16(size_t(rows) * s.heads * s.dim, 1.0, random);
+  gate = randomBf16(query.size(), 1.0, random);
+}
+
+std::vector<Expected> Problem::expected() const {
+  const Shape &s = shape;
+  const uint32_t length = position + rows;
+  std::vector<Expected> all(query.size());
   for (uint32_t r = 0; r < rows; ++r)
     for (uint32_t h = 0; h < s.heads; ++h) {
-      const size_t at = (size_t(r) * s.heads + h) * s.dim, cache = size_t(h / group) * length * s.dim;
+      const size_t at = (size_t(r) * s.heads + h) * s.dim, cache = size_t(h / (s.heads / s.kvHeads)) * length * s.dim;
       const uint32_t seen = position + r + 1;
       std::vector<double> weights(seen);
       double top = -INFINITY, sum = 0, scoreError = 0;
@@ -85,19 +102,31 @@ void check(const ni::AttentionDecodeSpec &s, uint32_t position, uint32_t rows, u
           mixed += product;
           size += std::fabs(product);
         }
-        // A weight is rounded to bfloat16 (2^-8 of it at most... half a step), after exp (2^-21), with the error of its score,
-        // in numerator and denominator; sums have one rounding per step of 16 keys and per rescaling.
+        // A weight (times its value scale) is rounded to bfloat16, after exp (2^-21) of a score with its error, which is in
+        // numerator and denominator; sums have one rounding per step of 16 keys and per rescaling.
         double slack = size * (kBf16Unit + 2 * scoreError + 0x1p-20 + (seen / 8 + 16) * kFloatUnit);
         if (s.gate) {
           const double f = 1 / (1 + std::exp(-double(bf16(gate[at + d]))));
           mixed *= f;
           slack = slack * f + std::fabs(mixed) * 0x1p-20;
         }
-        expected[at + d] = {mixed, slack};
+        all[at + d] = {mixed, slack};
       }
     }
-  Array queries(query, "query"), keyBytes(keys.bytes, "keys"), valueBytes(values.bytes, "values"), gates(gate, "gate");
-  Array out(query.size() * 2, true, "out"), counters(std::vector<uint32_t>(s.kvHeads, 0), "counters", true);
+  return all;
+}
+
+class AttentionDecode : public testing::TestWithParam<ni::AttentionDecodeSpec> {};
+
+void check(const ni::AttentionDecodeSpec &s, uint32_t position, uint32_t rows, uint32_t splits,
+           const std::vector<emulator::Options> &modes) {
+  const KernelText text = attentionDecodeKernel(s, 0);
+  const Problem p({s.heads, s.kvHeads, s.dim, s.codec, s.gate}, position, rows);
+  const std::vector<Expected> expected = p.expected();
+  const std::string where = text.name + ", position " + std::to_string(position) + ", rows " + std::to_string(rows) +
+                            ", splits " + std::to_string(splits);
+  Array queries(p.query, "query"), keyBytes(p.keys.bytes, "keys"), valueBytes(p.values.bytes, "values"), gates(p.gate, "gate");
+  Array out(p.query.size() * 2, true, "out"), counters(std::vector<uint32_t>(s.kvHeads, 0), "counters", true);
   Array scratch(size_t(s.kvHeads) * splits * ni::attentionScratch(s) * 4, true, "scratch");
   Array positions(std::vector<uint32_t>{position}, "position");
   for (const emulator::Options &mode : modes) {
@@ -107,8 +136,28 @@ void check(const ni::AttentionDecodeSpec &s, uint32_t position, uint32_t rows, u
     args.pointer(queries).pointer(keyBytes).pointer(valueBytes);
     s.gate ? args.pointer(gates) : args.null();
     args.pointer(out).pointer(scratch).pointer(counters).pointer(positions);
-    args.u32(rows).u32(capacity).u32(splits).f32(float(scale * 1.4426950408889634));
+    args.u32(rows).u32(p.capacity).u32(splits).f32(float(p.scale * 1.4426950408889634));
     ASSERT_EQ(launch(text, {s.kvHeads, splits}, args, mode), "") << where << ", " << describe(mode);
+    ASSERT_EQ(compareBf16(expected, out.as<uint16_t>()), "") << where << ", " << describe(mode);
+  }
+}
+
+class AttentionPrefill : public testing::TestWithParam<ni::AttentionPrefillSpec> {};
+
+void check(const ni::AttentionPrefillSpec &s, uint32_t position, uint32_t rows, const std::vector<emulator::Options> &modes) {
+  const KernelText text = attentionPrefillKernel(s, 0);
+  const Problem p({s.heads, s.kvHeads, s.dim, s.codec, s.gate}, position, rows);
+  const std::vector<Expected> expected = p.expected();
+  Array queries(p.query, "query"), keyBytes(p.keys.bytes, "keys"), valueBytes(p.values.bytes, "values"), gates(p.gate, "gate");
+  Array out(p.query.size() * 2, true, "out"), positions(std::vector<uint32_t>{position}, "position");
+  for (const emulator::Options &mode : modes) {
+    out.poison();
+    Arguments args;
+    args.pointer(queries).pointer(keyBytes).pointer(valueBytes);
+    s.gate ? args.pointer(gates) : args.null();
+    args.pointer(out).pointer(positions).u32(rows).u32(p.capacity).f32(float(p.scale * 1.4426950408889634));
+    const std::string where = text.name + ", position " + std::to_string(position) + ", rows " + std::to_string(rows);
+    ASSERT_EQ(launch(text, {ni::divideUp(rows, ni::prefillRows(s)), s.heads}, args, mode), "") << where << describe(mode);
     ASSERT_EQ(compareBf16(expected, out.as<uint16_t>()), "") << where << ", " << describe(mode);
   }
 }
@@ -122,6 +171,20 @@ TEST_P(AttentionDecode, AgreesWithDoubleSoftmax) {
   check(s, 32, s.rows, 1, {modes[4]});
   check(s, 200 - s.rows, s.rows, 3, modes);
 }
+
+TEST_P(AttentionPrefill, AgreesWithDoubleSoftmax) {
+  const ni::AttentionPrefillSpec s = GetParam();
+  const auto modes = allModes();
+  check(s, 0, 1, {modes[0]});
+  check(s, 0, ni::prefillRows(s), {modes[1]});
+  check(s, 37, 20, modes);
+  check(s, 5, ni::prefillRows(s) + 3, {modes[3]}); // two blocks of rows
+}
+
+std::string prefillName(const testing::TestParamInfo<ni::AttentionPrefillSpec> &info) {
+  return attentionPrefillKernel(info.param, 0).name;
+}
+INSTANTIATE_TEST_SUITE_P(Keys, AttentionPrefill, testing::ValuesIn(keys::attentionPrefill()), prefillName);
 
 std::string keyName(const testing::TestParamInfo<ni::AttentionDecodeSpec> &info) {
   return attentionDecodeKernel(info.param, 0).name;

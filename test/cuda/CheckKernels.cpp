@@ -4,6 +4,7 @@
 //   --json   one record per compiled kernel: name, sm, registers, shared, code bytes, milliseconds, PTX-level counts
 // Exit code 0: all accepted. 1: a kernel was refused. 77: NVRTC is not there, nothing was checked.
 #include "codegen/cuda/Cubin.h"
+#include "codegen/cuda/Devices.h"
 #include "codegen/cuda/Nvrtc.h"
 #include "test/cuda/Keys.h"
 
@@ -61,6 +62,19 @@ bool parse(int argc, char **argv, Arguments &a) {
   return argc % 2 == 1;
 }
 
+/// Shared memory a block may have on the smallest card of the architecture (Hopper's and Blackwell's keys are deeper).
+std::string exceedsShared(const Work &work) {
+  uint32_t limit = 0;
+  for (const Device &device : devices())
+    if (device.sm == work.sm || (work.sm == 103 && device.sm == 100))
+      limit = device.sharedPerBlock;
+  const bool deep = work.text.family == "gemm"; // these are tuned per device: keys of 227 KiB cards are not built for others
+  if (deep || work.text.sharedBytes <= limit)
+    return "";
+  return work.text.name + ": " + std::to_string(work.text.sharedBytes) + " bytes of shared memory, the card has " +
+         std::to_string(limit) + "\n";
+}
+
 void compileOne(const Nvrtc &nvrtc, Work &work) {
   const auto start = std::chrono::steady_clock::now();
   Result<CompiledKernel> compiled = nvrtc.compile(work.text, work.sm);
@@ -70,11 +84,12 @@ void compileOne(const Nvrtc &nvrtc, Work &work) {
     return;
   }
   Result<CubinKernel> kernel = checkCubin(compiled->cubin, work.text, work.sm);
+  work.error = exceedsShared(work);
   if (!kernel.ok())
     work.error = kernel.error().render();
   else if (!compiled->log.empty())
     work.error = work.text.name + ": warnings: " + compiled->log;
-  else
+  else if (work.error.empty())
     work.kernel = kernel.take();
 }
 

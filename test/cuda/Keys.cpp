@@ -104,10 +104,22 @@ std::vector<ni::AttentionDecodeSpec> attentionDecode() {
     keys.push_back({.heads = 9, .kvHeads = 3, .dim = 64, .codec = codec});
     keys.push_back({.heads = 16, .kvHeads = 2, .dim = 128, .rows = 4, .codec = codec});
     keys.push_back({.heads = 12, .kvHeads = 2, .dim = 256, .codec = codec, .gate = true});
-    keys.push_back({.heads = 12, .kvHeads = 2, .dim = 256, .rows = 8, .codec = codec, .gate = true});
+    keys.push_back({.heads = 12, .kvHeads = 2, .dim = 256, .rows = 5, .codec = codec, .gate = true});
     keys.push_back({.heads = 2, .kvHeads = 2, .dim = 128, .rows = 16, .codec = codec});
   }
   keys.push_back({.heads = 2, .kvHeads = 1, .dim = 192});
+  return keys;
+}
+
+std::vector<ni::AttentionPrefillSpec> attentionPrefill() {
+  using namespace ni;
+  std::vector<AttentionPrefillSpec> keys;
+  for (CacheCodec codec : {CacheCodec::Bf16, CacheCodec::Int8}) {
+    keys.push_back({.heads = 3, .kvHeads = 1, .dim = 64, .codec = codec, .warps = 8});
+    keys.push_back({.heads = 4, .kvHeads = 2, .dim = 128, .codec = codec, .gate = true});
+    keys.push_back({.heads = 2, .kvHeads = 1, .dim = 256, .codec = codec, .gate = true});
+    keys.push_back({.heads = 1, .kvHeads = 1, .dim = 192, .codec = codec});
+  }
   return keys;
 }
 
@@ -134,6 +146,7 @@ std::vector<KernelText> all(uint32_t sm) {
   append(texts, argmax(), argmaxKernel, sm);
   append(texts, ropeAppend(), ropeAppendKernel, sm);
   append(texts, attentionDecode(), attentionDecodeKernel, sm);
+  append(texts, attentionPrefill(), attentionPrefillKernel, sm);
   return texts;
 }
 

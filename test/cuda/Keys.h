@@ -20,6 +20,7 @@ std::vector<ni::EmbeddingSpec> embedding();
 std::vector<ni::ArgmaxSpec> argmax();
 std::vector<ni::RopeAppendSpec> ropeAppend();
 std::vector<ni::AttentionDecodeSpec> attentionDecode();
+std::vector<ni::AttentionPrefillSpec> attentionPrefill();
 
 /// Texts of all keys; `sm` as in linearKernel.
 std::vector<KernelText> all(uint32_t sm);

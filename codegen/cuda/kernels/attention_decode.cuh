@@ -11,8 +11,7 @@
 #ifndef NINFER_CODEGEN_CUDA_KERNELS_ATTENTION_DECODE_CUH
 #define NINFER_CODEGEN_CUDA_KERNELS_ATTENTION_DECODE_CUH
 
-#include "attention_spec.cuh"
-#include "panel_block.cuh"
+#include "cache_tile.cuh"
 
 namespace ni {
 
@@ -37,12 +36,9 @@ struct AttentionDecode {
   static constexpr bool kInt8 = S.codec == CacheCodec::Int8;
   static constexpr float kNone = -1e30f; ///< maximum before the first key: finite, so that differences are numbers
 
-  /// One tile in shared memory: keys, values, and with int8 their scales.
-  static constexpr u32 kValuesAt = kAttentionKeys * attentionKeyStride(S);
-  static constexpr u32 kKeyScalesAt = kValuesAt + kAttentionKeys * attentionValueStride(S);
-  static constexpr u32 kValueScalesAt = kKeyScalesAt + attentionScaleBytes(S);
+  using Tile = CacheTile<attentionTile(S)>;
   struct Shared {
-    u8 stages[kAttentionStages][attentionStageBytes(S)];
+    u8 stages[kAttentionStages][tileBytes(attentionTile(S))];
     u8 query[kTiles * 16 * attentionQueryStride(S)];
     float scores[kTiles * 16][kScoreStride];
     float maximum[kTiles * 16], total[kTiles * 16], rescale[kTiles * 16];
@@ -58,8 +54,9 @@ struct AttentionDecode {
     const u32 part = divideUp(divideUp(length, kAttentionKeys), a.splits) * kAttentionKeys;
     const u32 begin = smaller(split * part, length), end = smaller(begin + part, length);
     const u32 tiles = divideUp(end - begin, kAttentionKeys);
+    const CachePlanes cache = {a.keys, a.values, S.kvHeads, a.capacity};
     if (tiles > 0)
-      copyTile(a, sm->stages[0], head, begin, end);
+      Tile::template copy<kThreads>(sm->stages[0], cache, head, begin, end);
     copyAsyncCommit();
     loadQuery(a, sm, head);
     for (u32 v = threadIndex(); v < kTiles * 16; v += kThreads) {
@@ -80,7 +77,7 @@ struct AttentionDecode {
       blockSync(); // the tile is there, and nobody reads the other stage or the scores any more
       const u32 first = begin + it * kAttentionKeys;
       if (it + 1 < tiles)
-        copyTile(a, sm->stages[(it + 1) % kAttentionStages], head, first + kAttentionKeys, end);
+        Tile::template copy<kThreads>(sm->stages[(it + 1) % kAttentionStages], cache, head, first + kAttentionKeys, end);
       copyAsyncCommit();
       const u8 *stage = sm->stages[it % kAttentionStages];
       score(stage, sm);
@@ -100,48 +97,20 @@ struct AttentionDecode {
   }
 
 private:
-  /// Starts the copies of keys and values first .. first + 31; zeros from `end` on.
-  NI_FN void copyTile(const AttentionDecodeArgs &a, u8 *stage, u32 head, u32 first, u32 end) {
-    constexpr u32 kChunks = attentionRowBytes(S) / 16;
-    const u64 row = static_cast<u64>(head) * a.capacity + first;
-    NI_UNROLL
-    for (u32 i = 0; i < kAttentionKeys * kChunks / kThreads; ++i) {
-      const u32 c = threadIndex() + i * kThreads, key = c / kChunks, at = c % kChunks * 16;
-      const bool valid = first + key < end;
-      const u64 from = (row + (valid ? key : 0)) * attentionRowBytes(S) + at;
-      copyAsync(stage + key * attentionKeyStride(S) + at, a.keys + from, valid);
-      copyAsync(stage + kValuesAt + key * attentionValueStride(S) + at, a.values + from, valid);
-    }
-    if constexpr (kInt8) { // whole tiles lie within the capacity
-      const u64 from = cacheScalesAt(S.kvHeads, a.capacity, S.dim) + row * kGroups * 2;
-      for (u32 c = threadIndex(); c < attentionScaleBytes(S) / 16; c += kThreads) {
-        copyAsync(stage + kKeyScalesAt + c * 16, a.keys + from + c * 16);
-        copyAsync(stage + kValueScalesAt + c * 16, a.values + from + c * 16);
-      }
-    }
-  }
-
   NI_FN void loadQuery(const AttentionDecodeArgs &a, Shared *sm, u32 head) {
     constexpr u32 kChunks = S.dim / 8;
     for (u32 i = threadIndex(); i < kTiles * 16 * kChunks; i += kThreads) {
       const u32 v = i / kChunks, at = i % kChunks * 8;
-      Words4 words = {0, 0, 0, 0};
-      if (v < a.rows * kGroup)
-        words = load(reinterpret_cast<const Words4 *>(a.query + vectorAt(head, v) + at));
-      if constexpr (kInt8) // elements 0, 2, 1, 3 of four
-        words = {evens(words.x, words.y), odds(words.x, words.y), evens(words.z, words.w), odds(words.z, words.w)};
+      const Words4 words = Tile::queryWords(a.query + vectorAt(head, v), at, v < a.rows * kGroup);
       sharedStore(reinterpret_cast<Words4 *>(sm->query + v * attentionQueryStride(S) + at * 2), words);
     }
   }
-  NI_FN u32 evens(u32 a, u32 b) { return (a & 0xffffu) | b << 16; }
-  NI_FN u32 odds(u32 a, u32 b) { return a >> 16 | (b & 0xffff0000u); }
   /// First element of query vector v of a KV head in [rows][heads * dim].
   NI_FN u64 vectorAt(u32 head, u32 v) {
     return (static_cast<u64>(v / kGroup) * S.heads + head * kGroup + v % kGroup) * S.dim;
   }
 
-  /// Scores of the warp's 8 keys. Over 32 of dim, lane t multiplies elements 8 t .. 8 t + 7: which k of the two mma steps
-  /// they are called does not matter, as long as queries and keys agree.
+  /// Scores of the warp's 8 keys. Over 32 of dim, lane t multiplies elements 8 t .. 8 t + 7.
   NI_FN void score(const u8 *stage, Shared *sm) {
     const u32 lane = laneIndex(), g = lane / 4, t = lane % 4, key = warpIndex() * 8 + g;
     float total[kTiles][4] = {};
@@ -152,7 +121,7 @@ private:
       for (u32 half = 0; half < 2; ++half) {
         const u32 d = group * 64 + half * 32 + t * 8;
         u32 b[4];
-        keyWords(stage, key, d, b);
+        Tile::keyWords(stage, key, d, b);
         NI_UNROLL
         for (u32 tile = 0; tile < kTiles; ++tile) {
           const u8 *query = sm->query + (tile * 16 + g) * attentionQueryStride(S) + d * 2;
@@ -167,7 +136,7 @@ private:
       for (u32 i = 0; i < 4; ++i) {
         float scale = 1.0f;
         if constexpr (kInt8)
-          scale = scaleAt(stage + kKeyScalesAt, warpIndex() * 8 + 2 * t + (i & 1), group);
+          scale = Tile::keyScale(stage, warpIndex() * 8 + 2 * t + (i & 1), group);
         NI_UNROLL
         for (u32 tile = 0; tile < kTiles; ++tile)
           total[tile][i] = fusedMultiplyAdd(part[tile][i], scale, total[tile][i]);
@@ -178,26 +147,6 @@ private:
       NI_UNROLL
       for (u32 i = 0; i < 4; ++i)
         sharedStore(&sm->scores[tile * 16 + g + 8 * (i >> 1)][warpIndex() * 8 + 2 * t + (i & 1)], total[tile][i]);
-  }
-  /// Elements d .. d + 7 of a key as four pairs.
-  NI_FN void keyWords(const u8 *stage, u32 key, u32 d, u32 (&b)[4]) {
-    if constexpr (kInt8) {
-      const Words2 codes = sharedLoad(reinterpret_cast<const Words2 *>(stage + key * attentionKeyStride(S) + d));
-      // Bytes 0, 2 and 1, 3 of a word make a pair; loadQuery has the same order.
-      b[0] = signedBytePair(codes.x);
-      b[1] = signedBytePair(codes.x >> 8);
-      b[2] = signedBytePair(codes.y);
-      b[3] = signedBytePair(codes.y >> 8);
-    } else {
-      const Words4 words = sharedLoad(reinterpret_cast<const Words4 *>(stage + key * attentionKeyStride(S) + d * 2));
-      b[0] = words.x;
-      b[1] = words.y;
-      b[2] = words.z;
-      b[3] = words.w;
-    }
-  }
-  NI_FN float scaleAt(const u8 *scales, u32 key, u32 group) {
-    return f16ToFloat(sharedLoad(reinterpret_cast<const u16 *>(scales) + key * kGroups + group));
   }
 
   /// Online softmax: scores of one tile become weights, relative to the maximum so far.
@@ -243,7 +192,7 @@ private:
       NI_UNROLL
       for (u32 n = 0; n < kColumns; n += 2) {
         u32 b[4];
-        valueWords(stage, step * 16, base + n * 8, lane, b);
+        Tile::valueWords(stage, step * 16, base + n * 8, lane, b);
         NI_UNROLL
         for (u32 tile = 0; tile < kTiles; ++tile) {
           mmaBf16(sums.v[tile][n], weights[tile], b[0], b[1]);
@@ -254,34 +203,11 @@ private:
   }
   NI_FN u32 weightPair(const u8 *stage, Shared *sm, u32 v, u32 key, u32 base) {
     const Words2 pair = sharedLoad(reinterpret_cast<const Words2 *>(&sm->scores[v][key]));
-    float low = asFloat(pair.x), high = asFloat(pair.y);
-    if constexpr (kInt8) { // beyond the end weights are 0 and scales whatever the cache holds
-      low = low == 0.0f ? 0.0f : low * scaleAt(stage + kValueScalesAt, key, base / kCacheGroup);
-      high = high == 0.0f ? 0.0f : high * scaleAt(stage + kValueScalesAt, key + 1, base / kCacheGroup);
-    }
-    return packBf16(low, high);
+    return Tile::weightPair(stage, asFloat(pair.x), asFloat(pair.y), key, base / kCacheGroup);
   }
-  /// B operands of two tiles of 8 columns from d on, keys key .. key + 15.
-  NI_FN void valueWords(const u8 *stage, u32 key, u32 d, u32 lane, u32 (&b)[4]) {
-    if constexpr (kInt8) {
-      const u32 g = lane / 4, t = lane % 4;
-      NI_UNROLL
-      for (u32 half = 0; half < 2; ++half) {
-        const u8 *row = stage + kValuesAt + (key + 8 * half + 2 * t) * attentionValueStride(S) + d + 2 * g;
-        const u32 codes = static_cast<u32>(sharedLoad(reinterpret_cast<const u16 *>(row))) |
-                          static_cast<u32>(sharedLoad(reinterpret_cast<const u16 *>(row + attentionValueStride(S)))) << 16;
-        b[half] = signedBytePair(codes);
-        b[2 + half] = signedBytePair(codes >> 8);
-      }
-    } else {
-      const u32 m = lane / 8, row = key + (m & 1) * 8 + lane % 8;
-      loadMatrixTransposed(b, stage + kValuesAt + row * attentionValueStride(S) + (d + (m >> 1) * 8) * 2);
-    }
-  }
-  /// Where of dim sum i of column tile n lies. bfloat16: in order. int8: of 16, tile n % 2 has the even or odd ones.
+  /// Where of dim sum i of the warp's column tile n lies.
   NI_FN u32 columnAt(u32 n, u32 i) {
-    const u32 t = laneIndex() % 4, base = warpIndex() * (S.dim / 4);
-    return kInt8 ? base + n / 2 * 16 + 4 * t + 2 * (i & 1) + n % 2 : base + n * 8 + 2 * t + (i & 1);
+    return warpIndex() * (S.dim / 4) + Tile::columnAt(n, laneIndex() % 4, i);
   }
 
   NI_FN void write(const AttentionDecodeArgs &a, u64 at, float value) {
