@@ -212,4 +212,66 @@ KernelText attentionPrefillKernel(const ni::AttentionPrefillSpec &s, uint32_t sm
   return t;
 }
 
+KernelText causalConvKernel(const ni::CausalConvSpec &s, uint32_t sm) {
+  Record record;
+  record.number("taps", s.taps).number("queryWidth", s.queryWidth).number("keyWidth", s.keyWidth);
+  record.number("valueWidth", s.valueWidth);
+  KernelText t = text("delta", "causal_conv.cuh", "NI_CAUSAL_CONV",
+                      "ni_causal_conv" + field("t", s.taps) + field("c", s.queryWidth) + "x" + std::to_string(s.keyWidth) +
+                          "x" + std::to_string(s.valueWidth),
+                      record.str(), sm);
+  t.params = {{"query", 8}, {"key", 8},  {"value", 8},       {"weight", 8},    {"tail", 8},
+              {"out", 8},   {"rows", 4}, {"queryStride", 4}, {"keyStride", 4}, {"valueStride", 4}};
+  t.threads = ni::kConvThreads;
+  return t;
+}
+
+KernelText gatedDeltaKernel(const ni::GatedDeltaSpec &s, uint32_t sm) {
+  Record record;
+  record.number("keyHeads", s.keyHeads).number("valueHeads", s.valueHeads).number("keyDim", s.keyDim);
+  record.number("valueDim", s.valueDim);
+  KernelText t = text("delta", "gated_delta.cuh", "NI_GATED_DELTA",
+                      "ni_gated_delta" + field("v", s.valueHeads) + "x" + std::to_string(s.valueDim) + field("k", s.keyHeads) +
+                          "x" + std::to_string(s.keyDim),
+                      record.str(), sm);
+  t.params = {{"query", 8}, {"key", 8},  {"value", 8},       {"a", 8},         {"b", 8},           {"aLog", 8},        {"dtBias", 8},
+              {"state", 8}, {"out", 8},  {"rows", 4},        {"queryStride", 4}, {"keyStride", 4}, {"valueStride", 4}, {"scalarStride", 4}};
+  t.threads = ni::deltaThreads();
+  return t;
+}
+
+KernelText moeRouteKernel(const ni::MoeRouteSpec &s, uint32_t sm) {
+  Record record;
+  record.number("experts", s.experts).number("topK", s.topK);
+  KernelText t = text("moe", "moe.cuh", "NI_MOE_ROUTE", "ni_moe_route" + field("e", s.experts) + field("top", s.topK),
+                      record.str(), sm);
+  t.params = {{"logits", 8}, {"routes", 8}};
+  t.threads = ni::kRouteThreads;
+  t.sharedBytes = ni::routeShared(s);
+  return t;
+}
+
+KernelText moeUpKernel(const ni::MoeUpSpec &s, uint32_t sm) {
+  Record record;
+  record.choice("format", "Format", enumerator(s.format)).number("k", s.k).number("topK", s.topK);
+  record.number("warpsK", s.warpsK).number("depth", s.depth);
+  KernelText t = text("moe", "moe.cuh", "NI_MOE_UP",
+                      "ni_moe_up_" + std::string(shortName(s.format)) + field("k", s.k) + field("top", s.topK), record.str(), sm);
+  t.params = {{"bank", 8}, {"x", 8}, {"routes", 8}, {"out", 8}, {"experts", 4}, {"inner", 4}};
+  t.threads = ni::linearThreads(ni::moeUpLinear(s));
+  t.sharedBytes = ni::linearShared(ni::moeUpLinear(s));
+  return t;
+}
+
+KernelText moeDownKernel(const ni::MoeDownSpec &s, uint32_t sm) {
+  Record record;
+  record.choice("format", "Format", enumerator(s.format)).number("k", s.k).number("topK", s.topK);
+  KernelText t = text("moe", "moe.cuh", "NI_MOE_DOWN",
+                      "ni_moe_down_" + std::string(shortName(s.format)) + field("k", s.k) + field("top", s.topK), record.str(), sm);
+  t.params = {{"bank", 8}, {"products", 8}, {"routes", 8}, {"out", 8}, {"experts", 4}, {"n", 4}};
+  t.threads = ni::moeDownThreads(s);
+  t.sharedBytes = ni::moeDownShared(s);
+  return t;
+}
+
 } // namespace ninfer::cuda

@@ -4,7 +4,9 @@
 #define NINFER_CODEGEN_CUDA_KERNELTEXT_H
 
 #include "codegen/cuda/kernels/attention_spec.cuh"
+#include "codegen/cuda/kernels/delta_spec.cuh"
 #include "codegen/cuda/kernels/gemm_spec.cuh"
+#include "codegen/cuda/kernels/moe_spec.cuh"
 
 #include <cstdint>
 #include <string>
@@ -48,6 +50,11 @@ KernelText argmaxKernel(const ni::ArgmaxSpec &spec, uint32_t sm);
 KernelText ropeAppendKernel(const ni::RopeAppendSpec &spec, uint32_t sm);
 KernelText attentionDecodeKernel(const ni::AttentionDecodeSpec &spec, uint32_t sm);
 KernelText attentionPrefillKernel(const ni::AttentionPrefillSpec &spec, uint32_t sm);
+KernelText causalConvKernel(const ni::CausalConvSpec &spec, uint32_t sm);
+KernelText gatedDeltaKernel(const ni::GatedDeltaSpec &spec, uint32_t sm);
+KernelText moeRouteKernel(const ni::MoeRouteSpec &spec, uint32_t sm);
+KernelText moeUpKernel(const ni::MoeUpSpec &spec, uint32_t sm);
+KernelText moeDownKernel(const ni::MoeDownSpec &spec, uint32_t sm);
 
 } // namespace ninfer::cuda
 

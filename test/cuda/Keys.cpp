@@ -123,6 +123,36 @@ std::vector<ni::AttentionPrefillSpec> attentionPrefill() {
   return keys;
 }
 
+std::vector<ni::CausalConvSpec> causalConv() {
+  return {{.taps = 4, .queryWidth = 256, .keyWidth = 256, .valueWidth = 512}, {.taps = 2, .queryWidth = 6, .keyWidth = 6, .valueWidth = 10}};
+}
+
+std::vector<ni::GatedDeltaSpec> gatedDelta() {
+  return {{.keyHeads = 2, .valueHeads = 6, .keyDim = 128, .valueDim = 128},
+          {.keyHeads = 1, .valueHeads = 2, .keyDim = 64, .valueDim = 16},
+          {.keyHeads = 1, .valueHeads = 1, .keyDim = 192, .valueDim = 48}};
+}
+
+std::vector<ni::MoeRouteSpec> moeRoute() {
+  return {{.experts = 8, .topK = 2}, {.experts = 256, .topK = 8}, {.experts = 130, .topK = 64}};
+}
+
+std::vector<ni::MoeUpSpec> moeUp() {
+  std::vector<ni::MoeUpSpec> keys;
+  for (ni::Format f : kFormats)
+    keys.push_back({.format = f, .k = 2048, .topK = 4, .depth = f == ni::Format::Q4 ? 2u : 1u});
+  keys.push_back({.format = ni::Format::Q4, .k = 72, .topK = 2, .warpsK = 2, .depth = 1});
+  return keys;
+}
+
+std::vector<ni::MoeDownSpec> moeDown() {
+  std::vector<ni::MoeDownSpec> keys;
+  for (ni::Format f : kFormats)
+    keys.push_back({.format = f, .k = 512, .topK = 8});
+  keys.push_back({.format = ni::Format::Q5, .k = 72, .topK = 1});
+  return keys;
+}
+
 namespace {
 
 template <typename Spec>
@@ -147,6 +177,11 @@ std::vector<KernelText> all(uint32_t sm) {
   append(texts, ropeAppend(), ropeAppendKernel, sm);
   append(texts, attentionDecode(), attentionDecodeKernel, sm);
   append(texts, attentionPrefill(), attentionPrefillKernel, sm);
+  append(texts, causalConv(), causalConvKernel, sm);
+  append(texts, gatedDelta(), gatedDeltaKernel, sm);
+  append(texts, moeRoute(), moeRouteKernel, sm);
+  append(texts, moeUp(), moeUpKernel, sm);
+  append(texts, moeDown(), moeDownKernel, sm);
   return texts;
 }
 

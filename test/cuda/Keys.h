@@ -21,6 +21,11 @@ std::vector<ni::ArgmaxSpec> argmax();
 std::vector<ni::RopeAppendSpec> ropeAppend();
 std::vector<ni::AttentionDecodeSpec> attentionDecode();
 std::vector<ni::AttentionPrefillSpec> attentionPrefill();
+std::vector<ni::CausalConvSpec> causalConv();
+std::vector<ni::GatedDeltaSpec> gatedDelta();
+std::vector<ni::MoeRouteSpec> moeRoute();
+std::vector<ni::MoeUpSpec> moeUp();
+std::vector<ni::MoeDownSpec> moeDown();
 
 /// Texts of all keys; `sm` as in linearKernel.
 std::vector<KernelText> all(uint32_t sm);

@@ -218,6 +218,7 @@ uint32_t ni_host_atomic_increment(uint32_t *p, int line, const char *file) {
 float ni_host_f16_to_float(uint32_t word) { return float(std::bit_cast<_Float16>(uint16_t(word))); }
 uint32_t ni_host_float_to_f16(float f) { return std::bit_cast<uint16_t>(_Float16(f)); }
 float ni_host_exp2(float x) { return float(std::exp2(double(x))); }
+float ni_host_log2(float x) { return float(std::log2(double(x))); }
 float ni_host_root(float x) { return std::sqrt(x); }
 float ni_host_round(float x) { return std::nearbyint(x); }
 float ni_host_fma(float a, float b, float c) { return std::fma(a, b, c); }

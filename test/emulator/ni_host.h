@@ -44,6 +44,7 @@ u32 ni_host_fma_bf16(u32 a, u32 b, u32 c);
 float ni_host_f16_to_float(u32 word);
 u32 ni_host_float_to_f16(float f);
 float ni_host_exp2(float x);
+float ni_host_log2(float x);
 float ni_host_root(float x);
 float ni_host_round(float x);
 float ni_host_fma(float a, float b, float c);
@@ -144,6 +145,7 @@ NI_FN float magnitude(float a) { return asFloat(asBits(a) & 0x7fffffffu); }
 NI_FN float roundToEven(float a) { return host::ni_host_round(a); }
 NI_FN float flushSubnormal(float x) { return magnitude(x) < 0x1p-126f ? asFloat(asBits(x) & 0x80000000u) : x; }
 NI_FN float exp2Approx(float x) { return flushSubnormal(host::ni_host_exp2(flushSubnormal(x))); }
+NI_FN float log2Approx(float x) { return host::ni_host_log2(flushSubnormal(x)); }
 NI_FN float reciprocalApprox(float x) { return flushSubnormal(1.0f / flushSubnormal(x)); }
 NI_FN float rootReciprocalApprox(float x) { return 1.0f / host::ni_host_root(flushSubnormal(x)); }
 
