@@ -14,7 +14,7 @@ ni::LinearSpec tunedLinear(ni::Format format, uint32_t rows, uint32_t k, ni::Pro
   s.depth = format == ni::Format::Bf16 || (pair && (wide || rows > 2)) ? 1 : 2;
   // Rows are staged once per thread block: with more rows, more panels share them. A short K has no work for 8 warps.
   s.warpsK = rows >= 8 || blocks < 16 ? 4 : 8;
-  if (blocks < 4)
+  if (rows > 8 || blocks < 4)
     s.warpsK = 2;
   s.warpsN = 8 / s.warpsK;
   // Two tiles or two weights double the sums a lane holds; with both, 128 registers spill on sm_120.

@@ -95,6 +95,7 @@ void finishCopy(const PendingCopy &copy) {
   if (machine->options.copies == Copies::Eager)
     return;
   sanitizers::write16(copy.to);
+  const sanitizers::Ignore ignore;
   if (copy.from)
     std::memcpy(copy.to, copy.from, 16);
   else
@@ -169,6 +170,7 @@ void ni_host_copy_async(void *shared, const void *global, bool valid, int line, 
   sanitizers::write16(shared);
   if (valid)
     sanitizers::read16(global);
+  const sanitizers::Ignore ignore;
   Block &block = *current->block;
   const auto first = size_t(to - block.shared) / 2;
   for (size_t i = first; i < first + 8; ++i)
@@ -190,6 +192,7 @@ void ni_host_copy_wait(uint32_t pending, int, const char *) {
   size_t n = 0;
   while (n < copies.size() && copies[n].group < finished)
     finishCopy(copies[n++]);
+  const sanitizers::Ignore ignore;
   copies.erase(copies.begin(), copies.begin() + long(n));
 }
 
@@ -202,13 +205,17 @@ uint32_t ni_host_atomic_increment(uint32_t *p, int line, const char *file) {
     fail(buffer ? "atomic on read-only memory" : "out of bounds: " + whereOutside(reinterpret_cast<uint8_t *>(p), 4), site);
   Block &block = *current->block;
   sanitizers::release(p);
-  auto &clock = machine->clocks[p];
-  clock.resize(block.known.size());
-  for (size_t i = 0; i < clock.size(); ++i)
-    block.known[i] = std::max(block.known[i], clock[i]);
-  block.known[block.number] = ++block.releases;
-  clock = block.known;
-  const uint32_t old = (*p)++;
+  uint32_t old;
+  {
+    const sanitizers::Ignore ignore;
+    auto &clock = machine->clocks[p];
+    clock.resize(block.known.size());
+    for (size_t i = 0; i < clock.size(); ++i)
+      block.known[i] = std::max(block.known[i], clock[i]);
+    block.known[block.number] = ++block.releases;
+    clock = block.known;
+    old = (*p)++;
+  }
   sanitizers::acquire(p);
   if (machine->options.order == Order::Random && machine->draw() % 2)
     yieldToScheduler();

@@ -154,6 +154,7 @@ void startBlock(Block &block, uint32_t number, const Launch &launch) {
     if (!fiber.stack)
       fiber.stack = newStack();
     fiber.stackPointer = initialStack(fiber.stack - 4096, entry);
+    sanitizers::freeFiber(fiber.sanitizer);
     fiber.sanitizer = sanitizers::newFiber();
   }
 }
@@ -287,7 +288,7 @@ Outcome run(const Launch &launch, const Options &options) {
     while (next < total && active.size() < std::max(1u, options.residentBlocks)) {
       std::unique_ptr<Block> block;
       for (auto &old : state.resident)
-        if (old->done == launch.threads && std::find(active.begin(), active.end(), old.get()) == active.end()) {
+        if (!sanitizers::kFreshStacks && old->done == launch.threads && std::find(active.begin(), active.end(), old.get()) == active.end()) {
           block = std::move(old);
           state.resident.erase(state.resident.begin() + (&old - state.resident.data()));
           break;
@@ -304,6 +305,7 @@ Outcome run(const Launch &launch, const Options &options) {
     if (!ran && !active.empty() && state.outcome.ok())
       reportDeadlock(active);
   }
+  sanitizers::acquire(machine); // whatever the caller does next comes after all threads
   for (auto &block : state.resident)
     for (Fiber &fiber : block->fibers) {
       sanitizers::freeFiber(fiber.sanitizer);
