@@ -24,7 +24,7 @@ std::string tensor(int64_t width, const char *element = "f32") {
 template <typename T>
 std::unique_ptr<Buffer> bufferOfWords(const std::vector<T> &words) {
   auto buffer = std::make_unique<Buffer>(words.size() * sizeof(T));
-  std::memcpy(buffer->as<char>(), words.data(), buffer->size());
+  std::memcpy(buffer->template as<char>(), words.data(), buffer->size());
   return buffer;
 }
 
