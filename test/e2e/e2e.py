@@ -234,7 +234,7 @@ def embed_images(case):
     png = open(f"{images}/rgb.png", "rb").read()
     head = b"IHDR" + struct.pack(">IIBBBBB", 100000, 100000, 8, 2, 0, 0, 0)
     bad = {"cut.png": png[:200], "noise.jpg": b"\xff\xd8\xff" + bytes(range(200)), "text.png": b"hello", "empty.png": b"",
-           "bomb.png": png[:8] + struct.pack(">I", 13) + head + struct.pack(">I", zlib.crc32(head))}
+           "bomb.png": png[:8] + struct.pack(">I", 13) + head + struct.pack(">I", zlib.crc32(head)) + struct.pack(">I", 1 << 20) + b"IDAT"}
     for name, data in bad.items():
         with open(f"{case.tmp}/{name}", "wb") as f:
             f.write(data)
