@@ -14,10 +14,12 @@ ninfer.kernel @add(%a: tensor<?x16xf32>, %b: tensor<?x16xf32>)
   ninfer.yield %0 : tensor<?x16xf32>
 }
 
-// Patches are 512 bytes, indices and weights 128 each. The last sum lies where indices and weights no longer are needed or behind.
+// Patches are 512 bytes, indices and weights 128 each. The result lies where indices and weights were,
+// which the first launch was the last to read.
 // CHECK-LABEL: func.func @vision.encode
+// CHECK-SAME: ninfer.arena_bytes = 1536
 // CHECK-NOT: ninfer.tokens_offset
-// CHECK-SAME: ninfer.port_offsets = array<i64: 0, 1536, 1664>
+// CHECK-SAME: ninfer.port_offsets = array<i64: 0, 1024, 1152>
 // CHECK: ninfer.launch @sum({{.*}}) {label = "s", offsets = array<i64: 512>}
 // CHECK: ninfer.launch @add({{.*}}) {label = "a", offsets = array<i64: 1024>}
 func.func @vision.encode(%patches: tensor<?x16xf32> {ninfer.port = "patches"}, %i: tensor<?x4xi32> {ninfer.port = "indices"},
