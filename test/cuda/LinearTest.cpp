@@ -59,6 +59,30 @@ TEST_P(Linear, AgreesWithDoubleProduct) {
   checkLinear(s, counts.back(), s.rows, 2, orders); // a block works on several panels
 }
 
+/// No output count is built in: around powers of two and at model sizes every row is right, and NaN remains nowhere.
+TEST(LinearCounts, NoOutputCountIsBuiltIn) {
+  for (ni::Format f : {ni::Format::W8, ni::Format::Q4})
+    for (uint32_t n : {255u, 2047u, 2048u, 2049u, 5120u})
+      for (const ni::LinearSpec &s : keys::linear())
+        if (s.format == f && s.k == 72)
+          checkLinear(s, n, 1, n % 2 ? 7 : ni::linearBlocks(s, n), {threadOrders()[n % 3]});
+}
+
+/// The residual may be the output: what a decoder's residual stream does.
+TEST(LinearCounts, ResidualInPlace) {
+  for (const ni::LinearSpec &s : keys::linear()) {
+    if (s.format != ni::Format::Q4 || s.epilogue != ni::Epilogue::Residual || s.output != ni::OutputType::Bf16)
+      continue;
+    const LinearProblem problem(s.format, 40, s.k, s.rows, s.prologue, s.epilogue);
+    Memory m(problem, s.output, s.warpsK);
+    Array stream(problem.residual, "stream", true);
+    Arguments args;
+    args.pointer(m.packed).null().pointer(m.x).null().pointer(stream).pointer(stream).u32(40).u32(s.rows).f32(kLinearEps);
+    ASSERT_EQ(launch(linearKernel(s, 0), {ni::linearBlocks(s, 40)}, args), "");
+    ASSERT_EQ(compareBf16(m.expected, stream.as<uint16_t>()), "") << linearKernel(s, 0).name;
+  }
+}
+
 class Gemm : public testing::TestWithParam<ni::GemmSpec> {};
 
 void checkGemm(const ni::GemmSpec &s, uint32_t n, uint32_t rows, const std::vector<emulator::Options> &modes) {
