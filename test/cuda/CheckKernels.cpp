@@ -1,6 +1,7 @@
 // Compiles kernel keys with NVRTC for real architectures and checks the machine code: no stack frame, the parameters of
 // the text, launch bound. Usage: check_cuda_kernels [--arch 80,89] [--key TEXT] [--jobs N] [--every N] [--json FILE]
 //   --key    only names that contain TEXT          --every  each N-th pair of key and architecture, for a quick run
+//   --dump   a folder that receives NAME.cubin
 //   --json   one record per compiled kernel: name, sm, registers, shared, code bytes, milliseconds, PTX-level counts
 // Exit code 0: all accepted. 1: a kernel was refused. 77: NVRTC is not there, nothing was checked.
 #include "codegen/cuda/Cubin.h"
@@ -33,7 +34,7 @@ struct Work {
 
 struct Arguments {
   std::vector<uint32_t> archs{std::begin(keys::kArchitectures), std::end(keys::kArchitectures)};
-  std::string key, json, nvrtc;
+  std::string key, json, nvrtc, dump;
   unsigned jobs = 1, every = 1;
 };
 
@@ -49,6 +50,8 @@ bool parse(int argc, char **argv, Arguments &a) {
       a.key = value;
     } else if (option == "--json") {
       a.json = value;
+    } else if (option == "--dump") {
+      a.dump = value;
     } else if (option == "--nvrtc") {
       a.nvrtc = value;
     } else if (option == "--jobs") {
@@ -75,7 +78,7 @@ std::string exceedsShared(const Work &work) {
          std::to_string(limit) + "\n";
 }
 
-void compileOne(const Nvrtc &nvrtc, Work &work) {
+void compileOne(const Nvrtc &nvrtc, Work &work, const std::string &dump) {
   const auto start = std::chrono::steady_clock::now();
   Result<CompiledKernel> compiled = nvrtc.compile(work.text, work.sm);
   work.milliseconds = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
@@ -83,6 +86,9 @@ void compileOne(const Nvrtc &nvrtc, Work &work) {
     work.error = compiled.error().render();
     return;
   }
+  if (!dump.empty())
+    std::ofstream(dump + "/" + work.text.name + ".cubin", std::ios::binary)
+        .write(reinterpret_cast<const char *>(compiled->cubin.data()), std::streamsize(compiled->cubin.size()));
   Result<CubinKernel> kernel = checkCubin(compiled->cubin, work.text, work.sm);
   work.error = exceedsShared(work);
   if (!kernel.ok())
@@ -112,7 +118,7 @@ void writeJson(const std::string &file, const std::vector<Work> &all) {
 int main(int argc, char **argv) {
   Arguments a;
   if (!parse(argc, argv, a)) {
-    std::cerr << "usage: check_cuda_kernels [--arch 80,89] [--key TEXT] [--jobs N] [--every N] [--json FILE] [--nvrtc LIB]\n";
+    std::cerr << "usage: check_cuda_kernels [--arch 80,89] [--key TEXT] [--jobs N] [--every N] [--json FILE] [--dump FOLDER] [--nvrtc LIB]\n";
     return 2;
   }
   Result<Nvrtc> nvrtc = Nvrtc::load(a.nvrtc);
@@ -131,7 +137,7 @@ int main(int argc, char **argv) {
   for (unsigned t = 0; t < a.jobs; ++t)
     threads.emplace_back([&] {
       for (size_t i = next++; i < all.size(); i = next++)
-        compileOne(*nvrtc, all[i]);
+        compileOne(*nvrtc, all[i], a.dump);
     });
   for (std::thread &thread : threads)
     thread.join();
