@@ -277,6 +277,22 @@ private:
     return {};
   }
 
+  unsigned threads() const {
+    return options_.threads ? options_.threads : std::clamp(std::thread::hardware_concurrency(), 1u, 8u);
+  }
+
+  /// Shows kernels as they are done.
+  std::function<void(size_t, size_t, std::string_view)> progressOf(const BuildTarget &target) const {
+    return [bar = std::shared_ptr<Progress>(), before = size_t(0), name = "kernels " + target.name,
+            mode = options_.progress](size_t done, size_t total, std::string_view kernel) mutable {
+      if (!bar)
+        bar = std::make_shared<Progress>(name, total, mode);
+      bar->detail(std::string(kernel));
+      bar->add(done - before);
+      before = done;
+    };
+  }
+
   Status generate(mlir::ModuleOp module, const BuildTarget &target, PlanInput &input) {
     PlanTargetInput section;
     section.module = module;
@@ -288,17 +304,8 @@ private:
       CpuCodegenOptions codegen;
       codegen.dumpDir = options_.dumpDir;
       codegen.cacheDir = options_.cacheDir;
-      codegen.threads = options_.threads ? options_.threads
-                                         : std::clamp(std::thread::hardware_concurrency(), 1u, 8u);
-      std::unique_ptr<Progress> bar;
-      size_t before = 0;
-      codegen.progress = [&](size_t done, size_t total, std::string_view kernel) {
-        if (!bar)
-          bar = std::make_unique<Progress>("kernels " + target.name, total, options_.progress);
-        bar->detail(std::string(kernel));
-        bar->add(done - before);
-        before = done;
-      };
+      codegen.threads = threads();
+      codegen.progress = progressOf(target);
       auto object = compileKernels(module, *target.cpu, codegen);
       if (!object.ok())
         return object.takeStatus();
@@ -307,6 +314,17 @@ private:
       report.cacheHits = object->cacheHits;
       report.codeBytes = object->elf.size();
       section.elf = std::move(object->elf);
+      NINFER_RETURN_IF_ERROR(stage("code " + target.name));
+    } else if (target.executor == "cuda") {
+      cuda::CodegenOptions codegen;
+      codegen.dumpDir = options_.dumpDir;
+      codegen.cacheDir = options_.cacheDir;
+      codegen.threads = threads();
+      codegen.progress = progressOf(target);
+      NINFER_ASSIGN_OR_RETURN(section.cuda, cuda::compileKernels(module, *target.device, codegen));
+      report.cacheHits = section.cuda->cacheHits;
+      for (const cuda::Cubin &cubin : section.cuda->cubins)
+        report.codeBytes += cubin.bytes.size();
       NINFER_RETURN_IF_ERROR(stage("code " + target.name));
     }
     report_.targets.push_back(std::move(report));
@@ -393,7 +411,9 @@ private:
         return value ? value->str() : std::string();
       };
       report.kernels.push_back({kernel.name()->str(), text(kernel.family()), text(kernel.profile()),
-                                kernel.kind() == plan::KernelKind::Elf ? "elf" : "builtin",
+                                kernel.kind() == plan::KernelKind::Elf    ? "elf"
+                                : kernel.kind() == plan::KernelKind::Cuda ? "cubin"
+                                                                          : "builtin",
                                 kernel.scratch_bytes(), std::move(uses[i])});
     }
     const PlanLedger ledger = planLedger(view, target);

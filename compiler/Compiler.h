@@ -26,8 +26,8 @@ struct BuildOptions {
   /// Empty: nothing is written (dry run); the plan is still built and verified. Empty with
   /// `emitStage`: the build ends after the passes, and the report has no plan.
   std::filesystem::path output;
-  /// Any of reference, cpu:native, cpu:x86-64-v3, cpu:x86-64-v4, cpu:znver4; one section of the
-  /// plan each.
+  /// Any of reference, cpu:native, cpu:x86-64-v3, cpu:x86-64-v4, cpu:znver4, cuda:sm_N; one section
+  /// of the plan each.
   std::vector<std::string> targets = {"cpu:native"};
   std::optional<int64_t> maxContext;   ///< positions; default min(model, 4096)
   std::optional<int64_t> prefillChunk; ///< rows; default min(64, maxContext)

@@ -1,5 +1,6 @@
 #include "compiler/Lowering.h"
 
+#include "codegen/common/KernelTarget.h"
 #include "dialects/ninfer/NinferDialect.h"
 #include "passes/Pipelines.h"
 
@@ -123,6 +124,10 @@ Status lowerToPlan(ModuleOp module, const BuildTarget &target, const BuildOption
   manager.addInstrumentation(std::make_unique<StageObserver>(options, target, failedPass));
   PipelineOptions pipeline;
   pipeline.target = target.name;
+  if (target.device) { // by its architecture, also when the target names a card
+    pipeline.executor = target.executor;
+    pipeline.features = parseKernelTarget("cuda:sm_" + std::to_string(target.device->sm))->features;
+  }
   buildPlanPipeline(manager, pipeline);
   if (succeeded(manager.run(module)))
     return {};

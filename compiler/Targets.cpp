@@ -1,5 +1,7 @@
 #include "compiler/Targets.h"
 
+#include "codegen/common/KernelTarget.h"
+
 #include <algorithm>
 
 namespace ninfer {
@@ -9,7 +11,12 @@ Status unknown(const std::string &name, const std::string &why) {
   Status status = makeError(ErrorKind::Usage, "NB0402", "unknown target '" + name + "'");
   if (!why.empty())
     status.note(why);
-  status.help("targets: reference, cpu:native, cpu:x86-64-v3, cpu:x86-64-v4, cpu:znver4");
+  std::string cuda;
+  for (const cuda::Device &device : cuda::devices())
+    cuda += std::string(", cuda:") + std::string(device.alias);
+  for (uint32_t sm : kCudaArchitectures)
+    cuda += ", cuda:sm_" + std::to_string(sm);
+  status.help("targets: reference, cpu:native, cpu:x86-64-v3, cpu:x86-64-v4, cpu:znver4" + cuda);
   return status;
 }
 
@@ -30,8 +37,17 @@ Result<std::vector<BuildTarget>> resolveTargets(const std::vector<std::string> &
       target.name = "cpu:" + cpu->name;
       target.executor = "cpu";
       target.cpu = cpu.take();
+    } else if (name.rfind("cuda:", 0) == 0) {
+      auto device = cuda::findDevice(name.substr(5));
+      if (!device.ok() || !parseKernelTarget("cuda:sm_" + std::to_string(device->sm)).ok())
+        return unknown(name, device.ok() ? "no kernels are written for sm_" + std::to_string(device->sm) : "");
+      target.name = name;
+      target.executor = "cuda";
+      target.device = *device;
     } else {
-      return unknown(name, name == "cpu" ? "the target 'cpu' needs a level, as in cpu:native" : "");
+      return unknown(name, name == "cpu"    ? "the target 'cpu' needs a level, as in cpu:native"
+                           : name == "cuda" ? "the target 'cuda' needs an architecture, as in cuda:sm_89"
+                                            : "");
     }
     const auto same = std::find_if(targets.begin(), targets.end(),
                                    [&](auto &t) { return t.name == target.name; });

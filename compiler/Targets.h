@@ -3,6 +3,7 @@
 #define NINFER_COMPILER_TARGETS_H
 
 #include "codegen/cpu/CpuCodegen.h"
+#include "codegen/cuda/Devices.h"
 #include "support/Status.h"
 
 #include <optional>
@@ -12,9 +13,10 @@
 namespace ninfer {
 
 struct BuildTarget {
-  std::string name;             ///< "cpu:x86-64-v3", "reference"; never "cpu:native"
-  std::string executor;         ///< "cpu", "reference"
+  std::string name;             ///< "cpu:x86-64-v3", "cuda:sm_89", "cuda:rtx4090", "reference"; never "cpu:native"
+  std::string executor;         ///< "cpu", "cuda", "reference"
   std::optional<CpuTarget> cpu; ///< executor "cpu"
+  std::optional<cuda::Device> device; ///< executor "cuda"
 };
 
 /// Resolves every name; refuses an empty list, an unknown name and two names of one target

@@ -33,6 +33,8 @@ struct AdmitKernelsPass : impl::AdmitKernelsPassBase<AdmitKernelsPass> {
       return signalPassFailure();
     bool failedAny = false;
     llvm::StringSet<> reported;
+    if (target->storesBf16() && failed(markWideResults()))
+      return signalPassFailure();
     for (func::FuncOp function : componentFunctions(getOperation())) {
       FailureOr<PhaseInfo> phase = phaseOf(function);
       FailureOr<Block *> block = bodyOf(function);
@@ -47,6 +49,35 @@ struct AdmitKernelsPass : impl::AdmitKernelsPassBase<AdmitKernelsPass> {
   }
 
 private:
+  /// Kernels shared by structure differ by what they store: float32 for the caller and for routers, columns of one buffer
+  /// between a convolution and its delta rule.
+  LogicalResult markWideResults() {
+    for (func::FuncOp function : componentFunctions(getOperation()))
+      for (Value value : function.getBody().front().getTerminator()->getOperands()) {
+        Operation *op = value.getDefiningOp();
+        if (!op)
+          continue;
+        if (!value.hasOneUse())
+          return op->emitOpError() << "is read by the caller and by others; this target stores activations in bfloat16 "
+                                      "and what the caller reads in float32 (a traced layer: build for another target)";
+        op->setAttr(NinferDialect::kWide, UnitAttr::get(op->getContext()));
+      }
+    getOperation().walk([](MoeRouteOp route) {
+      if (Operation *op = route.getLogits().getDefiningOp())
+        op->setAttr(NinferDialect::kWide, UnitAttr::get(op->getContext()));
+    });
+    getOperation().walk([](GatedDeltaOp delta) {
+      auto conv = delta.getQuery().getDefiningOp<CausalConvOp>();
+      const Value columns[] = {delta.getQuery(), delta.getKey(), delta.getValue()};
+      if (!conv || !llvm::equal(columns, conv->getResults()) ||
+          !llvm::all_of(conv->getUsers(), [&](Operation *user) { return user == delta; }))
+        return;
+      for (Operation *op : {delta.getOperation(), conv.getOperation()})
+        op->setAttr(NinferDialect::kJoined, UnitAttr::get(op->getContext()));
+    });
+    return success();
+  }
+
   /// Options win over what the target's name says, so that a driver can pass what it resolved
   /// itself.
   FailureOr<KernelTarget> resolveTarget() {

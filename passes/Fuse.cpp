@@ -79,7 +79,10 @@ void sinkNormsBehindLastRow(Block &block) {
 }
 
 struct FusePass : impl::FusePassBase<FusePass> {
+  using FusePassBase::FusePassBase;
+
   void runOnOperation() override {
+    const auto limits = [&](int64_t rows) { return fusionLimits(executor, rows); };
     for (func::FuncOp function : componentFunctions(getOperation())) {
       FailureOr<PhaseInfo> phase = phaseOf(function);
       if (failed(phase))
@@ -96,8 +99,9 @@ struct FusePass : impl::FusePassBase<FusePass> {
         }
       hoistReferences(**block);
       sinkNormsBehindLastRow(**block);
-      ropeAppendGroups += fuseRopeAppends(**block);
-      linearGroups += fuseLinears(**block);
+      if (limits(phase->maxRows).ropeAppend)
+        ropeAppendGroups += fuseRopeAppends(**block);
+      linearGroups += fuseLinears(**block, phase->maxRows, limits);
     }
   }
 };

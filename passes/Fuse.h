@@ -2,14 +2,19 @@
 #ifndef NINFER_PASSES_FUSE_H
 #define NINFER_PASSES_FUSE_H
 
+#include "codegen/common/Families.h"
 #include "passes/IRUtil.h"
 
 #include "llvm/ADT/STLFunctionalExtras.h"
 
 namespace ninfer {
 
-/// Makes the linear groups of the block; the number of groups made. (FuseLinear.cpp)
-int64_t fuseLinears(mlir::Block &block);
+/// What kernels take for a number of rows.
+using LimitsOfRows = llvm::function_ref<FusionLimits(int64_t)>;
+
+/// Makes the linear groups of the block that the limits allow; the number of groups made. `maxRows` is
+/// the dynamic number of rows at most. (FuseLinear.cpp)
+int64_t fuseLinears(mlir::Block &block, int64_t maxRows, LimitsOfRows limits);
 
 /// Makes the rope_append groups of the block; the number of groups made. (FuseRopeAppend.cpp)
 int64_t fuseRopeAppends(mlir::Block &block);

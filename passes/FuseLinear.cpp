@@ -2,8 +2,6 @@
 // residual sums.
 #include "passes/Fuse.h"
 
-#include "codegen/common/Families.h"
-
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
 
@@ -26,41 +24,59 @@ struct Group {
   Value input() const { return LinearOp(linears.front()).getX(); }
 };
 
+/// Limits for the rows of a linear's input.
+struct LimitsOf {
+  int64_t maxRows;
+  LimitsOfRows ofRows;
+  FusionLimits operator()(Value input) const {
+    auto type = cast<RankedTensorType>(input.getType());
+    return ofRows(type.isDynamicDim(0) ? maxRows : type.getDimSize(0));
+  }
+};
+
+/// Whether the formats of two linears may share a group.
+bool sameClass(LinearOp a, LinearOp b, const FusionLimits &limits) {
+  if (limits.uniformFormats)
+    return a.getWeight().getType().getFormat() == b.getWeight().getType().getFormat();
+  return hasIntegerCodes(a) == hasIntegerCodes(b);
+}
+
 /// Gate and up of a swiglu that nobody else reads.
-bool isSwigluPair(LinearOp gate, LinearOp up) {
+bool isSwigluPair(LinearOp gate, LinearOp up, const FusionLimits &limits) {
   return gate && up && gate != up && gate->hasOneUse() && up->hasOneUse() &&
-         gate.getX() == up.getX() && gate.getRowGroup() == up.getRowGroup() && hasIntegerCodes(gate) == hasIntegerCodes(up) &&
+         gate.getX() == up.getX() && gate.getRowGroup() == up.getRowGroup() && sameClass(gate, up, limits) &&
          gate->getBlock() == up->getBlock();
 }
 
 /// The group with an epilogue that `linear` belongs to, if its only user is a swiglu or a sum.
-std::optional<Group> epilogueGroup(LinearOp linear) {
+std::optional<Group> epilogueGroup(LinearOp linear, const LimitsOf &limitsOf) {
+  const FusionLimits limits = limitsOf(linear.getX());
   if (!linear->hasOneUse())
     return std::nullopt;
   Operation *user = *linear->user_begin();
   if (user->getBlock() != linear->getBlock())
     return std::nullopt;
-  if (auto swiglu = dyn_cast<SwigluOp>(user)) {
+  if (auto swiglu = dyn_cast<SwigluOp>(user); swiglu && limits.epilogues.contains(KernelEpilogue::Swiglu)) {
     auto gate = swiglu.getGate().getDefiningOp<LinearOp>(),
          up = swiglu.getUp().getDefiningOp<LinearOp>();
-    if (isSwigluPair(gate, up))
+    if (isSwigluPair(gate, up, limits))
       return Group{{gate, up}, user};
     return std::nullopt;
   }
-  if (isa<AddOp>(user))
+  if (isa<AddOp>(user) && limits.epilogues.contains(KernelEpilogue::Residual))
     return Group{{linear}, user};
   return std::nullopt;
 }
 
 /// All groups of the block, in the order of their first linears.
-llvm::SmallVector<Group> findGroups(Block &block) {
+llvm::SmallVector<Group> findGroups(Block &block, const LimitsOf &limitsOf) {
   llvm::SmallVector<Group> groups;
   llvm::SetVector<Operation *> taken; // linears and epilogues; iteration is never pointer-ordered
   llvm::SmallVector<LinearOp> plain;
   for (auto linear : block.getOps<LinearOp>()) {
     if (taken.contains(linear))
       continue;
-    std::optional<Group> group = epilogueGroup(linear);
+    std::optional<Group> group = epilogueGroup(linear, limitsOf);
     if (!group || taken.contains(group->epilogue)) {
       plain.push_back(linear);
       continue;
@@ -73,9 +89,13 @@ llvm::SmallVector<Group> findGroups(Block &block) {
   llvm::MapVector<std::pair<Value, int64_t>, size_t>
       open; // (input, class and row group) -> index of the group to extend
   for (LinearOp linear : plain) {
-    auto [slot, fresh] = open.insert(
-        {{linear.getX(), 2 * linear.getRowGroup() + hasIntegerCodes(linear)}, groups.size()});
-    if (!fresh && static_cast<int64_t>(groups[slot->second].linears.size()) == kMaxSegments) {
+    const FusionLimits limits = limitsOf(linear.getX());
+    const int formats = limits.uniformFormats ? static_cast<int>(linear.getWeight().getType().getFormat())
+                                              : hasIntegerCodes(linear);
+    constexpr int kFormats = 16; // more than there are
+    auto [slot, fresh] =
+        open.insert({{linear.getX(), kFormats * static_cast<int>(linear.getRowGroup()) + formats}, groups.size()});
+    if (!fresh && static_cast<int64_t>(groups[slot->second].linears.size()) >= limits.storeSegments) {
       slot->second = groups.size();
       fresh = true;
     }
@@ -92,12 +112,16 @@ bool onlyLinearsRead(Value value) {
 }
 
 /// [last_row] [rms_norm] in front of the group's input, outermost first.
-llvm::SmallVector<Operation *> prologueOf(Value input) {
+llvm::SmallVector<Operation *> prologueOf(Value input, const LimitsOf &limitsOf) {
+  const FusionLimits limits = limitsOf(input);
   llvm::SmallVector<Operation *> ops;
   Operation *producer = input.getDefiningOp();
   if (!producer || !isa<RmsNormOp, LastRowOp>(producer) || !onlyLinearsRead(input))
     return ops;
-  if (auto norm = dyn_cast<RmsNormOp>(producer))
+  const bool norms = isa<RmsNormOp>(producer);
+  if (!limits.prologues.contains(norms ? KernelPrologue::RmsNorm : KernelPrologue::LastRow))
+    return ops;
+  if (auto norm = dyn_cast<RmsNormOp>(producer); norm && limits.prologues.contains(KernelPrologue::LastRowRmsNorm))
     if (auto last = norm.getX().getDefiningOp<LastRowOp>(); last && last->hasOneUse())
       ops.push_back(last);
   ops.push_back(producer);
@@ -135,13 +159,14 @@ void fuseGroup(const Group &group, llvm::ArrayRef<Operation *> prologue) {
 
 } // namespace
 
-int64_t fuseLinears(Block &block) {
+int64_t fuseLinears(Block &block, int64_t maxRows, LimitsOfRows limitsOf) {
+  const LimitsOf limits{maxRows, limitsOf};
   // Prologues are found before anything changes: afterwards the readers of a norm are groups.
-  llvm::SmallVector<Group> groups = findGroups(block);
+  llvm::SmallVector<Group> groups = findGroups(block, limits);
   llvm::SmallVector<llvm::SmallVector<Operation *>> prologues;
   llvm::SmallSetVector<Operation *, 8> copied;
   for (const Group &group : groups) {
-    prologues.push_back(prologueOf(group.input()));
+    prologues.push_back(prologueOf(group.input(), limits));
     copied.insert(prologues.back().begin(), prologues.back().end());
   }
   int64_t made = 0;

@@ -72,12 +72,15 @@ def FusePass : Pass<"ninfer-fuse", "::mlir::ModuleOp"> {
 
     Postcondition: the results of the function are unchanged, and these groups are `ninfer.fused` operations:
 
-    * `"linear"`: linears of one input (at most 8), as results in order; or two linears whose only user is a
-      `swiglu`; or a linear whose only user is an `add`. If the input is an `rms_norm` used by linears alone, the
-      norm moves into the group, one copy per group; so does a `last_row` in front of it. Integer-code formats and
-      other formats never share a group, because a group has one compute profile.
+    * `"linear"`: linears of one input, as results in order; or two linears whose only user is a `swiglu`; or a
+      linear whose only user is an `add`. If the input is an `rms_norm` used by linears alone, the norm moves into the
+      group, one copy per group; so does a `last_row` in front of it. Integer-code formats and other formats never
+      share a group, because a group has one compute profile.
     * `"rope_append"`: `kv_append` of a rotated key, the rotation of the query that attends to the same cache at
       the same position, and the head norms of both if both have one.
+
+    How many linears, which prologues and epilogues, and whether formats may differ is what the kernels of the
+    executor take (`fusionLimits`, codegen/common/Families.h); an executor without fused kernels gets no groups.
 
     A `last_row` behind an `rms_norm` moves in front of it first: norms work row by row. References
     (`ninfer.param`, `ninfer.state_ref`) move to the start of the function. A tapped value is read outside any
@@ -96,6 +99,7 @@ def FusePass : Pass<"ninfer-fuse", "::mlir::ModuleOp"> {
     }
     ```
   }];
+  let options = [Option<"executor", "executor", "std::string", "\"cpu\"", "Executor whose kernels take the groups">];
   let statistics = [
     Statistic<"linearGroups", "linear-groups", "Fused linear groups">,
     Statistic<"ropeAppendGroups", "rope-append-groups", "Fused rope and cache groups">
@@ -121,9 +125,9 @@ def AdmitKernelsPass : Pass<"ninfer-admit-kernels", "::mlir::ModuleOp"> {
     ```
   }];
   let options = [
-    Option<"target", "target", "std::string", "\"cpu:x86-64-v3\"", "Target: reference, or cpu:LEVEL">,
-    Option<"executor", "executor", "std::string", "\"\"", "Executor (cpu, reference) if the target's name does not tell it">,
-    ListOption<"features", "features", "std::string", "CPU features, instead of those of the named level">
+    Option<"target", "target", "std::string", "\"cpu:x86-64-v3\"", "Target: reference, cpu:LEVEL or cuda:sm_N">,
+    Option<"executor", "executor", "std::string", "\"\"", "Executor (cpu, cuda, reference) if the target's name does not tell it">,
+    ListOption<"features", "features", "std::string", "Target features, instead of those of the named level">
   ];
   let statistics = [Statistic<"admitted", "admitted", "Operations with an admitted kernel">];
 }

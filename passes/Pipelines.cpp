@@ -16,12 +16,12 @@ namespace {
 #include "passes/Passes.h.inc"
 
 struct PlanPipelineFlags : PassPipelineOptions<PlanPipelineFlags> {
-  Option<std::string> target{*this, "target", llvm::cl::desc("target: reference, or cpu:LEVEL"),
+  Option<std::string> target{*this, "target", llvm::cl::desc("target: reference, cpu:LEVEL or cuda:sm_N"),
                              llvm::cl::init(PipelineOptions().target)};
   Option<std::string> executor{*this, "executor",
                                llvm::cl::desc("executor, if the target's name does not tell it")};
   ListOption<std::string> features{*this, "features",
-                                   llvm::cl::desc("CPU features, instead of the level's")};
+                                   llvm::cl::desc("target features, instead of the level's")};
 };
 
 /// The target's name tells the executor: "reference", else what stands before the colon.
@@ -39,8 +39,11 @@ void buildPlanPipeline(OpPassManager &pm, const PipelineOptions &options) {
   pm.addPass(createCSEPass());
   pm.addPass(createSplitPhasesPass());
   pm.addPass(createSpecializeShapesPass());
-  if (executorOf(options) != "reference")
-    pm.addPass(createFusePass());
+  if (executorOf(options) != "reference") {
+    FusePassOptions fuse;
+    fuse.executor = executorOf(options);
+    pm.addPass(createFusePass(std::move(fuse)));
+  }
   AdmitKernelsPassOptions admit;
   admit.target = options.target;
   admit.executor = options.executor;

@@ -12,8 +12,8 @@ namespace ninfer {
 
 struct PipelineOptions {
   std::string target =
-      "cpu:x86-64-v3";       ///< "reference" or "cpu:LEVEL"; printed in messages and traces
-  std::string executor = {}; ///< "cpu" or "reference"; empty: what the target's name says
+      "cpu:x86-64-v3"; ///< "reference", "cpu:LEVEL" or "cuda:sm_N"; printed in messages and traces
+  std::string executor = {}; ///< "cpu", "cuda" or "reference"; empty: what the target's name says
   /// CPU features in LLVM spelling; empty: those of the named level. A driver that resolved
   /// "native" fills both.
   std::vector<std::string> features = {};

@@ -60,6 +60,26 @@ private:
     return success();
   }
 
+  /// A launch whose results are columns of one buffer (NinferDialect::kJoined).
+  bool isJoined(Operation &op) {
+    auto launch = dyn_cast<LaunchOp>(op);
+    auto kernel = launch ? SymbolTable::lookupNearestSymbolFrom<KernelOp>(launch, launch.getKernelAttr()) : KernelOp();
+    return kernel && op.getNumResults() > 1 && kernel.getBlock()->front().hasAttr(NinferDialect::kJoined);
+  }
+
+  LogicalResult addJoined(Liveness &live, Operation &op, int64_t step, const PhaseInfo &phase) {
+    if (failed(add(live, op.getResult(0), step, phase)))
+      return failure();
+    const size_t place = live.values.size() - 1;
+    for (Value result : op.getResults().drop_front()) {
+      std::optional<uint64_t> bytes = bytesOf(cast<RankedTensorType>(result.getType()), phase.maxRows);
+      if (!bytes || __builtin_add_overflow(live.values[place].bytes, *bytes, &live.values[place].bytes))
+        return emitError(op.getLoc()) << "joined results: expected less than 2^64 bytes";
+      live.index.insert({result, place});
+    }
+    return success();
+  }
+
   /// Step 0 is before the first launch, launch i is step i + 1, the end is the last step.
   FailureOr<Liveness> analyse(func::FuncOp function, Block &block, const PhaseInfo &phase) {
     Liveness live;
@@ -82,6 +102,11 @@ private:
       for (Value operand : op.getOperands())
         if (auto found = live.index.find(operand); found != live.index.end())
           live.values[found->second].end = step;
+      if (isJoined(op)) {
+        if (failed(addJoined(live, op, step, phase)))
+          return failure();
+        continue;
+      }
       for (Value result : op.getResults())
         if (failed(add(live, result, step, phase)))
           return failure();

@@ -25,6 +25,7 @@ class SignatureBuilder {
 public:
   SignatureBuilder(Operation *op, const PhaseInfo &phase) : op_(op), phase_(phase) {
     s_.phase = phase.phase;
+    s_.wide = op->hasAttr(NinferDialect::kWide);
   }
 
   FailureOr<KernelSignature> build() {

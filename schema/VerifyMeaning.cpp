@@ -1,6 +1,7 @@
 // Stage 2 of the plan verifier: what the numbers mean. Runs only on bytes stage 1 accepted.
 #include "schema/Verify.h"
 
+#include "schema/VerifyCuda.h"
 #include "support/Sha256.h"
 
 #include <algorithm>
@@ -24,7 +25,8 @@ constexpr uint32_t kMaxStateAlign = 4096;
 constexpr char kName[] = "NB0510", kArtifact[] = "NB0511", kModel[] = "NB0512",
                kParameter[] = "NB0513", kBlob[] = "NB0514", kTarget[] = "NB0515",
                kKernel[] = "NB0516", kState[] = "NB0517", kPhase[] = "NB0518", kLaunch[] = "NB0519",
-               kRef[] = "NB0520", kOverlap[] = "NB0521", kTrace[] = "NB0522", kPadding[] = "NB0523";
+               kRef[] = "NB0520", kOverlap[] = "NB0521", kTrace[] = "NB0522", kPadding[] = "NB0523",
+               kCuda[] = "NB0524";
 
 template <typename T>
 using TableVector = flatbuffers::Vector<flatbuffers::Offset<T>>;
@@ -237,6 +239,8 @@ private:
     NINFER_RETURN_IF_ERROR(kernels(path, target));
     NINFER_RETURN_IF_ERROR(states(path, target));
     NINFER_RETURN_IF_ERROR(phases(path, target));
+    if (const auto finding = verifyCuda(target, plan_.blobs()->size()))
+      return fail(kCuda, path + "." + finding->path, finding->rule);
     return traces(path, target);
   }
 
@@ -264,6 +268,11 @@ private:
         break;
       case plan::KernelKind::Builtin:
         NINFER_RETURN_IF_ERROR(attributes(path, kernel));
+        break;
+      case plan::KernelKind::Cuda: // VerifyCuda.cpp
+        if (sizeOf(kernel.attributes()) != 0)
+          return fail(kKernel, path + ".attributes",
+                      "is not empty, but the kernel is not a built-in");
         break;
       default:
         return fail(kKernel, path + ".kind",
@@ -336,7 +345,7 @@ private:
       const std::string path = at(parent, "phases", i);
       NINFER_RETURN_IF_ERROR(uniqueName(path + ".name", phase.name(), names));
       const auto kind = static_cast<unsigned>(phase.kind());
-      if (phase.kind() < plan::PhaseKind::Setup || phase.kind() > plan::PhaseKind::Encode)
+      if (phase.kind() < plan::PhaseKind::Setup || phase.kind() > plan::PhaseKind::Load)
         return fail(kPhase, path + ".kind",
                     "is " + std::to_string(kind) + ", not a known phase kind");
       if (!kinds.insert(phase.kind()).second)
@@ -401,6 +410,7 @@ private:
   static Buffers buffersOf(plan::PhaseKind kind) {
     switch (kind) {
     case plan::PhaseKind::Setup:
+    case plan::PhaseKind::Load:
     case plan::PhaseKind::Commit:
       return {false, false, false, false};
     case plan::PhaseKind::Draft:
@@ -418,7 +428,7 @@ private:
                    const plan::Phase &phase) const {
     const plan::PhaseKind kind = phase.kind();
     const bool single = kind == plan::PhaseKind::Setup || kind == plan::PhaseKind::Decode ||
-                        kind == plan::PhaseKind::DraftNext;
+                        kind == plan::PhaseKind::DraftNext || kind == plan::PhaseKind::Load;
     // Encode takes rows of its own kind, not positions of the context.
     const uint64_t most = single                            ? 1
                           : kind == plan::PhaseKind::Encode ? uint64_t{1} << 20
@@ -551,6 +561,9 @@ private:
                         std::to_string(target.states()->size()));
       limit = target.states()->Get(ref.index())->bytes();
       break;
+    case plan::Space::Packed:
+      limit = target.cuda() ? target.cuda()->packed_bytes() : 0;
+      break;
     case plan::Space::Constant:
       if (ref.index() >= plan_.blobs()->size())
         return fail(kRef, path,
@@ -563,7 +576,7 @@ private:
                   "is " + std::to_string(static_cast<unsigned>(ref.space())) +
                       ", not a known memory space");
     }
-    if ((ref.space() == plan::Space::Payload || ref.space() == plan::Space::Arena) &&
+    if (ref.space() != plan::Space::State && ref.space() != plan::Space::Constant &&
         ref.index() != 0)
       return fail(kRef, path + ".index",
                   "is " + std::to_string(ref.index()) + ", expected 0 in this space");

@@ -18,10 +18,11 @@ namespace ninfer {
 /// Version log of the plan file.
 ///   header 1: magic, sizes, SHA-256.   schema 1.0: first version.
 ///   schema 1.1: phases Draft, DraftNext, Commit, Encode; token_ids; ports.
+///   schema 1.2: CUDA targets: space Packed, kernel kind Cuda, phase Load.
 inline constexpr uint32_t kPlanHeaderVersion = 1;
 inline constexpr uint32_t kPlanSchemaVersion = 1; ///< breaking
 inline constexpr uint32_t kPlanSchemaMinor =
-    1; ///< additive: a reader accepts any minor up to its own
+    2; ///< additive: a reader accepts any minor up to its own
 inline constexpr uint64_t kPlanHeaderBytes = 4096;
 inline constexpr uint64_t kPlanBlobAlign = 4096;
 inline constexpr uint64_t kPlanArgAlign =

@@ -92,10 +92,16 @@ void checkWeights(Checks &checks, const KernelFamily &family, const KernelSignat
                   canonicalName(w.layout));
     checks.limit(segmentName(s, i, "n"), family.n, w.n);
     checks.limit(segmentName(s, i, "k"), family.k, w.k);
+    if (family.uniformFormats && w.format != s.weights.front().format)
+      checks.fail(segmentName(s, i, "format"),
+                  std::string(canonicalName(s.weights.front().format)) + " as in segment 0",
+                  canonicalName(w.format));
     if (w.k != s.weights.front().k)
       checks.fail(segmentName(s, i, "k"), std::to_string(s.weights.front().k) + " as in segment 0",
                   std::to_string(w.k));
   }
+  if (s.epilogue == KernelEpilogue::Store)
+    checks.limit("segments with the store epilogue", {0, family.storeSegments}, static_cast<int64_t>(s.weights.size()));
   if (s.epilogue == KernelEpilogue::Residual && s.weights.size() != 1)
     checks.fail("segments with the residual epilogue", "1", std::to_string(s.weights.size()));
   if (s.epilogue != KernelEpilogue::Swiglu)
@@ -114,9 +120,9 @@ void checkShapes(Checks &checks, const KernelFamily &family, const KernelSignatu
   if (s.peek)
     checks.limit("rows that leave the state as it was", family.peekRows, s.rows.max);
   if (s.inputRows != s.rows) {
-    checks.limit("input rows", family.rows, s.inputRows.min);
+    checks.limit("input rows", family.inputRows, s.inputRows.min);
     if (!s.inputRows.isStatic())
-      checks.limit("input rows", family.rows, s.inputRows.max);
+      checks.limit("input rows", family.inputRows, s.inputRows.max);
   }
   checks.limit("width", family.width, s.width);
   checks.limit("heads", family.heads, s.heads);
@@ -129,6 +135,10 @@ void checkShapes(Checks &checks, const KernelFamily &family, const KernelSignatu
   checks.limit("experts", family.experts, s.experts);
   checks.limit("top k", family.topK, s.topK);
   checks.limit("capacity", family.capacity, s.capacity);
+  if (s.experts > 0 && !s.weights.empty())
+    checks.limit("rows of an expert", family.expertRows, s.weights.front().n / s.experts);
+  if (s.op == OpKind::Attention && s.kvHeads > 0)
+    checks.limit("rows of the heads of a kv head", family.groupRows, s.rows.max * (s.heads / s.kvHeads));
   if (s.heads > 0 && s.kvHeads > 0 && s.heads % s.kvHeads != 0)
     checks.fail("heads",
                 "a multiple of the " + std::to_string(s.kvHeads) +
@@ -148,6 +158,10 @@ void checkEnums(Checks &checks, const KernelFamily &family, const KernelSignatur
   checks.member("prologue", family.prologues, s.prologue, 4, prologueName);
   checks.member("epilogue", family.epilogues, s.epilogue, 3, epilogueName);
   checks.member("phase", family.phases, s.phase, kNumKernelPhases, kernelPhaseName);
+  if (s.wide && !family.storesWide)
+    checks.fail("result", "bfloat16", "float32");
+  if (s.op == OpKind::RopeAppend)
+    checks.limit("head norms", family.headNorms, static_cast<int64_t>(s.normFormats.size()));
   if (s.codec)
     checks.member("state codec", family.codecs, *s.codec, kNumStateCodecs, stateCodecName);
   for (Format format : s.normFormats)

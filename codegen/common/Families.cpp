@@ -11,6 +11,7 @@ namespace ninfer {
 namespace {
 
 constexpr std::string_view kAvx2[] = {"avx2", "fma", "f16c"};
+constexpr std::string_view kSm80[] = {"sm_80"}; ///< mma of bfloat16, cp.async
 
 const EnumSet<Format> kIntegerCodes = {Format::Q4G64_F16S, Format::Q5G64_F16S, Format::Q6G64_F16S,
                                        Format::W8G32_F16S};
@@ -29,6 +30,13 @@ const EnumSet<KernelEpilogue> kAllEpilogues = {KernelEpilogue::Store, KernelEpil
                                                KernelEpilogue::Swiglu};
 const EnumSet<StateCodec> kAllCodecs = {StateCodec::BF16, StateCodec::F32, StateCodec::Int8};
 
+const EnumSet<StateCodec> kCudaCodecs = {StateCodec::BF16, StateCodec::Int8};
+/// Formats that have a panel layout (codegen/cuda/kernels/panel.cuh).
+const EnumSet<Format> kPanelFormats = {Format::BF16,       Format::Q4G64_F16S, Format::Q5G64_F16S,
+                                       Format::Q6G64_F16S, Format::W8G32_F16S, Format::NVFP4,
+                                       Format::FP8_E4M3FN_ROW_BF16S};
+
+constexpr Limit kTensorRows{1, 16}; ///< of the small operand of an mma, two tiles of 8
 constexpr Limit kRows{1, 4096};
 constexpr Limit kWidth{1, 1 << 20};
 constexpr Limit kCapacity{1, 1 << 22};
@@ -46,6 +54,7 @@ constexpr Limit kExperts{1, 4096};
 constexpr Limit kTopK{1, 64};
 
 int onlyChoice(const KernelSignature &) { return 0; }
+int priorityFewRows(const KernelSignature &) { return 20; } ///< every weight is read once, at full speed
 int priorityF32(const KernelSignature &) { return 10; }
 int priorityA16(const KernelSignature &) { return 20; }
 
@@ -112,7 +121,7 @@ KernelFamily cpuExperts(std::string_view name, OpKind op, KernelProfile profile,
   return f;
 }
 
-/// Limits that follow from the operator alone, equal for both executors.
+/// Limits that follow from the operator alone, equal for all executors.
 KernelFamily withShapes(KernelFamily f) {
   switch (f.op) {
   case OpKind::Embedding:
@@ -224,6 +233,92 @@ KernelFamily withShapes(KernelFamily f) {
   return f;
 }
 
+KernelFamily cuda(std::string_view name, OpKind op) {
+  KernelFamily f = withShapes(family(name, "cuda", op));
+  f.profile = KernelProfile::BF16;
+  f.rowGroup = {1, 1};
+  f.features = kSm80;
+  f.normFormats = {Format::BF16};
+  f.storesWide = false;
+  return f;
+}
+
+/// What codegen/cuda/kernels has, no more.
+void addCudaFamilies(std::vector<KernelFamily> &all) {
+  KernelFamily linear = cuda("cuda.linear", OpKind::Linear); // linear.cuh
+  linear.formats = kPanelFormats;
+  linear.prologues = kAllPrologues;
+  linear.epilogues = kAllEpilogues;
+  linear.acceptsFused = linear.storesWide = linear.uniformFormats = true;
+  linear.segments = {1, 2};
+  linear.storeSegments = 1;
+  linear.rows = kTensorRows;
+  linear.priority = priorityFewRows;
+  all.push_back(linear);
+
+  KernelFamily gemm = linear; // gemm.cuh
+  gemm.name = "cuda.gemm";
+  gemm.prologues = {KernelPrologue::None};
+  gemm.k = {8, 1 << 20, 8};
+  gemm.rows = kRows;
+  gemm.priority = onlyChoice;
+  all.push_back(gemm);
+
+  KernelFamily embedding = cuda("cuda.embedding", OpKind::Embedding);
+  embedding.formats = kPanelFormats;
+  all.push_back(embedding);
+
+  KernelFamily append = cuda("cuda.rope_append", OpKind::RopeAppend);
+  append.acceptsFused = true;
+  append.headDim = append.rotaryDim = {2, 512, 2};
+  append.headNorms = {0, 2, 2};
+  append.codecs = kCudaCodecs;
+  all.push_back(append);
+
+  KernelFamily prefill = cuda("cuda.attention_prefill", OpKind::Attention); // attention_prefill.cuh
+  prefill.headDim = {64, 256, 64};
+  prefill.capacity = {32, 1 << 22, 32};
+  prefill.codecs = kCudaCodecs;
+  prefill.priority = priorityF32;
+  KernelFamily decode = prefill; // attention_decode.cuh
+  decode.name = "cuda.attention_decode";
+  decode.rows = decode.groupRows = {1, 64}; // four tiles of 16 query vectors
+  decode.priority = priorityFewRows;
+  KernelFamily attention = cuda("cuda.attention_rows", OpKind::Attention); // attention_rows.cuh
+  attention.headDim = {2, 512, 2};
+  attention.codecs = kCudaCodecs;
+  all.insert(all.end(), {decode, prefill, attention});
+
+  KernelFamily conv = cuda("cuda.causal_conv", OpKind::CausalConv);
+  conv.width = {2, 1 << 20, 2};
+  conv.peekRows = {0, 0};
+  KernelFamily delta = cuda("cuda.gated_delta", OpKind::GatedDelta);
+  delta.keyDim = {64, 256, 64};
+  delta.headDim = {16, 1024, 16};
+  delta.peekRows = {0, 0};
+  delta.normFormats = {Format::FP32};
+  KernelFamily route = cuda("cuda.moe_route", OpKind::MoeRoute);
+  route.experts = {1, 1024};
+  KernelFamily up = cuda("cuda.moe_up", OpKind::MoeUp);
+  up.formats = kPanelFormats;
+  up.n = up.expertRows = {32, 1 << 24, 32}; // whole panels of gate and of up
+  KernelFamily down = cuda("cuda.moe_down", OpKind::MoeDown);
+  down.formats = kPanelFormats;
+  down.k = {8, 1 << 20, 8};
+  down.topK = {1, 16};
+  down.n = down.expertRows = {16, 1 << 24, 16};
+  all.insert(all.end(), {conv, delta, route, up, down});
+
+  const std::pair<std::string_view, OpKind> singles[] = {{"cuda.rms_norm", OpKind::RmsNorm},
+                                                         {"cuda.head_norm", OpKind::HeadNorm},
+                                                         {"cuda.gated_head_norm", OpKind::GatedHeadNorm},
+                                                         {"cuda.swiglu", OpKind::Swiglu},
+                                                         {"cuda.sigmoid_gate", OpKind::SigmoidGate},
+                                                         {"cuda.add", OpKind::Add}};
+  for (auto [name, op] : singles)
+    all.push_back(cuda(name, op));
+}
+
 std::vector<KernelFamily> makeFamilies() {
   std::vector<KernelFamily> all;
   all.push_back(cpuLinear("linear_a8", KernelProfile::A8, priorityA8));
@@ -308,12 +403,14 @@ std::vector<KernelFamily> makeFamilies() {
     }
     all.push_back(f);
   }
+  addCudaFamilies(all);
   return all;
 }
 
 /// At most this many bytes per packed activation element: the value, group sums, group scales.
 double packedBytesPerElement(KernelProfile profile) {
   switch (profile) {
+  case KernelProfile::BF16: // no kernel that packs activations
   case KernelProfile::F32:
     return 4.0;
   case KernelProfile::A16:
@@ -329,6 +426,22 @@ double packedBytesPerElement(KernelProfile profile) {
 std::span<const KernelFamily> kernelFamilies() {
   static const std::vector<KernelFamily> families = makeFamilies();
   return families;
+}
+
+FusionLimits fusionLimits(std::string_view executor, int64_t rows) {
+  FusionLimits limits;
+  for (const KernelFamily &f : kernelFamilies()) {
+    if (f.executor != executor || !f.acceptsFused || !f.rows.accepts(rows))
+      continue;
+    limits.ropeAppend |= f.op == OpKind::RopeAppend;
+    if (f.op != OpKind::Linear)
+      continue;
+    limits.prologues.bits |= f.prologues.bits;
+    limits.epilogues.bits |= f.epilogues.bits;
+    limits.storeSegments = std::max(limits.storeSegments, std::min(f.storeSegments, f.segments.max));
+    limits.uniformFormats &= f.uniformFormats;
+  }
+  return limits;
 }
 
 uint64_t scratchBound(const KernelSignature &signature, const KernelFamily &family) {

@@ -37,11 +37,14 @@ struct EnumSet {
   constexpr bool contains(Enum value) const { return (bits >> static_cast<unsigned>(value)) & 1u; }
 };
 
+/// Segments a fused linear kernel may have.
+inline constexpr int64_t kMaxSegments = 8;
+
 /// One family: a kernel generator (or a built-in) and what it accepts. Limits apply to every
 /// segment.
 struct KernelFamily {
   std::string_view name;     ///< "linear_a16", "ref.linear"
-  std::string_view executor; ///< "cpu", "reference"
+  std::string_view executor; ///< "cpu", "cuda", "reference"
   OpKind op = OpKind::Linear;
   KernelProfile profile = KernelProfile::F32;
 
@@ -54,6 +57,13 @@ struct KernelFamily {
                                  KernelPhase::Draft,  KernelPhase::DraftNext, KernelPhase::Commit,
                                  KernelPhase::Encode};
   bool acceptsFused = false;
+  bool storesWide = true; ///< can store its result in float32 (KernelSignature::wide)
+  bool uniformFormats = false; ///< all segments have one format
+  /// Segments whose results are stored one by one; the residual epilogue takes one, swiglu two.
+  int64_t storeSegments = kMaxSegments;
+  Limit headNorms{0, 2}; ///< norms of query and key heads (RopeAppend)
+  Limit groupRows;       ///< rows times query heads of one KV head (Attention)
+  Limit expertRows;      ///< rows of one expert in its bank (MoeUp, MoeDown)
   Limit peekRows{0, 0}; ///< rows of a call that leaves its state as it was; none: it cannot
   /// Least permissive policy under which the family may run.
   ActivationPolicy needsPolicy = ActivationPolicy::A16Only;
@@ -62,6 +72,7 @@ struct KernelFamily {
   Limit n;
   Limit k;
   Limit rows{1, 4096};
+  Limit inputRows{1, 4096}; ///< in front of a last_row
   Limit width;
   Limit heads;
   Limit kvHeads;
@@ -74,17 +85,25 @@ struct KernelFamily {
   Limit topK;
   Limit capacity;
 
-  /// CPU features, all needed.
+  /// Target features, all needed.
   std::span<const std::string_view> features = {};
   /// Greater wins among the accepted. A function: the better profile depends on the formats.
   int (*priority)(const KernelSignature &) = nullptr;
 };
 
-/// Segments a fused linear kernel may have.
-inline constexpr int64_t kMaxSegments = 8;
-
 /// All families, in the order traces print them.
 std::span<const KernelFamily> kernelFamilies();
+
+/// What the fused kernels of an executor take that serve `rows` rows, for a pass that makes groups: a
+/// union over its families.
+struct FusionLimits {
+  EnumSet<KernelPrologue> prologues; ///< of linear groups; none: there are no such kernels
+  EnumSet<KernelEpilogue> epilogues;
+  int64_t storeSegments = 0;
+  bool uniformFormats = true; ///< every family wants one format per group
+  bool ropeAppend = false;
+};
+FusionLimits fusionLimits(std::string_view executor, int64_t rows);
 
 /// Upper bound of the per-thread scratch of one call, bytes: normalised row, packed activations
 /// (once per distinct group size), one tile of results; attention: one block of scores; full attention: packed keys and values; delta rule:

@@ -60,7 +60,7 @@ std::string linearSuffix(const KernelSignature &s) {
 } // namespace
 
 std::string kernelName(const KernelSignature &s, const KernelFamily &family) {
-  std::string name = family.executor == "cpu" ? "" : "ref_";
+  std::string name = family.executor == "reference" ? "ref_" : "";
   name += opKindName(s.op);
   // What drives the launch: the rows of the call, which last_row turns into one.
   std::string rows = rowsField(s.inputRows);
@@ -69,9 +69,9 @@ std::string kernelName(const KernelSignature &s, const KernelFamily &family) {
     return name + weightFields(s) + rows;
   case OpKind::Linear:
     name += weightFields(s) + rows;
-    if (family.executor == "cpu")
+    if (family.executor == "cpu") // the others have one profile
       name += "_" + std::string(profileName(family.profile));
-    return name + linearSuffix(s);
+    return name + linearSuffix(s) + (s.wide ? "_f32" : "");
   case OpKind::CausalConv:
     return name + field("c", s.width) + field("t", s.taps) + rows + (s.peek ? "_peek" : "");
   case OpKind::GatedDelta:

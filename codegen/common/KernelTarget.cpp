@@ -11,6 +11,12 @@ bool KernelTarget::hasFeature(std::string_view feature) const {
 Result<KernelTarget> parseKernelTarget(std::string_view name) {
   if (name == "reference")
     return KernelTarget{"reference", "reference", {}};
+  if (std::vector<std::string> known; name.starts_with("cuda:sm_"))
+    for (uint32_t sm : kCudaArchitectures) {
+      known.push_back("sm_" + std::to_string(sm));
+      if (name.substr(5) == known.back())
+        return KernelTarget{std::string(name), "cuda", known};
+    }
   const std::vector<std::string> v3 = {"avx",  "avx2", "bmi",   "bmi2",
                                        "f16c", "fma",  "lzcnt", "movbe"};
   std::vector<std::string> v4 = v3;
@@ -24,7 +30,8 @@ Result<KernelTarget> parseKernelTarget(std::string_view name) {
     return KernelTarget{std::string(name), "cpu", v4};
   }
   Error error = makeError(ErrorKind::Usage, "NB0401", "unknown target '" + std::string(name) + "'");
-  error.help.push_back("targets: reference, cpu:x86-64-v3, cpu:x86-64-v4, cpu:znver4");
+  error.help.push_back("targets: reference, cpu:x86-64-v3, cpu:x86-64-v4, cpu:znver4, cuda:sm_N with N one of 80, 86, 89, 90, 100, "
+                       "103, 120, 121");
   return error;
 }
 

@@ -83,6 +83,8 @@ std::string_view profileName(KernelProfile profile) {
     return "a16";
   case KernelProfile::A8:
     return "a8";
+  case KernelProfile::BF16:
+    return "bf16";
   }
   return "unknown";
 }
@@ -251,6 +253,8 @@ std::string describe(const KernelSignature &s) {
     text += ", head norms";
   if (s.peek)
     text += ", state left as it was";
+  if (s.wide)
+    text += ", stored in float32";
   return text;
 }
 

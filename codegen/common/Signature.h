@@ -51,8 +51,9 @@ enum class KernelPhase : uint8_t { Decode, Prefill, Verify, Draft, DraftNext, Co
 inline constexpr int kNumKernelPhases = 7;
 
 /// Observable arithmetic of a kernel: type of the activations inside a dot product.
-/// f32: float32; a16: int16 per weight group; a8: int8 per weight group.
-enum class KernelProfile : uint8_t { F32, A16, A8 };
+/// f32: float32; a16: int16 per weight group; a8: int8 per weight group; bf16: bfloat16, sums in
+/// float32.
+enum class KernelProfile : uint8_t { F32, A16, A8, BF16 };
 
 /// What happens to the activation rows before a linear kernel's dot products.
 enum class KernelPrologue : uint8_t { None, RmsNorm, LastRow, LastRowRmsNorm };
@@ -67,7 +68,7 @@ inline constexpr int kNumStateCodecs = 3;
 std::string_view opKindName(OpKind op);              ///< "linear", "rope_append", ...
 std::string_view kernelPhaseName(KernelPhase phase); ///< "decode", "prefill", "draft_next", ...
 std::optional<KernelPhase> parseKernelPhase(std::string_view name);
-std::string_view profileName(KernelProfile profile); ///< "f32", "a16", "a8"
+std::string_view profileName(KernelProfile profile); ///< "f32", "a16", "a8", "bf16"
 std::string_view
 prologueName(KernelPrologue prologue); ///< "none", "rms_norm", "last_row", "last_row+rms_norm"
 std::string_view epilogueName(KernelEpilogue epilogue); ///< "store", "residual", "swiglu"
@@ -130,6 +131,9 @@ struct KernelSignature {
   bool peek = false; ///< CausalConv, GatedDelta: the state is left as it was
   int64_t capacity = 0; ///< positions a KV cache or rope table holds
   std::optional<StateCodec> codec;
+  /// The result is stored in float32 also where activations are stored in bfloat16 (KernelTarget::storesBf16; false
+  /// elsewhere): the caller or a moe_route reads it.
+  bool wide = false;
 };
 
 /// "W8G32_F16S linear 34816x5120, rows 1..8": the request as diagnostics and traces print it.

@@ -41,6 +41,8 @@ struct Tiling {
 ///   tile takes all rows and slots.
 /// cpu, others: one tile per row.
 /// reference: one tile per row for every op, one tile for last_row.
+/// cuda: as reference. A launch's thread blocks follow from the specialisation record, which is
+/// chosen later (codegen/cuda); they replace these numbers in the plan.
 Tiling tilingFor(const KernelSignature &signature, std::string_view executor);
 
 /// Output rows per tile of a CPU linear kernel. `n` are the units of each segment (swiglu: one

@@ -3,17 +3,18 @@
 // kernel order.
 #include "codegen/cpu/CpuCodegen.h"
 
+#include "codegen/common/ObjectCache.h"
 #include "codegen/cpu/ElfLink.h"
 #include "codegen/cpu/KernelLowering.h"
 #include "codegen/cpu/LlvmCompile.h"
 #include "codegen/cpu/LlvmTranslate.h"
-#include "codegen/cpu/ObjectCache.h"
 #include "codegen/cpu/kernels/Bitcode.h"
 #include "support/File.h"
 #include "support/Sha256.h"
 
 #include "mlir/IR/Diagnostics.h"
 
+#include "llvm/Config/llvm-config.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <algorithm>
@@ -27,6 +28,14 @@ using namespace mlir;
 namespace ninfer {
 
 namespace {
+
+/// LLVM and pipeline version, target, micro-kernel bitcode, LLVM IR of the kernel.
+std::string keyOf(std::string_view ir, const CpuTarget &target, std::string_view bitcodeDigest) {
+  const std::string pipeline = std::to_string(cpu::kPipelineVersion), width = std::to_string(target.vectorWidth);
+  const std::string_view fields[] = {"ninfer cpu object", LLVM_VERSION_STRING, pipeline,      target.llvmCpu, target.llvmFeatures,
+                                     target.llvmTune,     width,               bitcodeDigest, ir};
+  return objectKey(fields);
+}
 
 struct Job {
   CpuKernel kernel;
@@ -107,8 +116,8 @@ Status prepare(KernelOp kernel, const CpuCodegenOptions &options, Job &job) {
 /// LLVM IR -> object, or the object of an earlier build.
 Status finish(Job &job, const CpuTarget &target, const CpuCodegenOptions &options,
               std::string_view bitcode, const std::string &bitcodeDigest) {
-  cpu::ObjectCache cache(options.cacheDir);
-  std::string key = cpu::ObjectCache::key(job.ir, target, bitcodeDigest);
+  ObjectCache cache(options.cacheDir);
+  std::string key = keyOf(job.ir, target, bitcodeDigest);
   if (options.dumpDir.empty()) // dumps want the optimised code
     if (std::optional<std::vector<char>> object = cache.find(key)) {
       job.object = std::move(*object);

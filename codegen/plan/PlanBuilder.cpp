@@ -63,6 +63,11 @@ Result<std::vector<std::byte>> buildPlanBytes(const PlanInput &input) {
       blobs.push_back(
           {target.name + ".so", std::vector<std::byte>(bytes, bytes + target.elf.size())});
     }
+    if (target.cuda)
+      for (const cuda::Cubin &cubin : target.cuda->cubins) {
+        const auto *bytes = reinterpret_cast<const std::byte *>(cubin.bytes.data());
+        blobs.push_back({target.name + "/" + cubin.text.name + ".cubin", std::vector<std::byte>(bytes, bytes + cubin.bytes.size())});
+      }
     auto section = buildTarget(target, blob);
     if (!section.ok())
       return section.takeStatus();

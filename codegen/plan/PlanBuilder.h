@@ -4,12 +4,14 @@
 #ifndef NINFER_CODEGEN_PLAN_PLANBUILDER_H
 #define NINFER_CODEGEN_PLAN_PLANBUILDER_H
 
+#include "codegen/cuda/ir/CudaCodegen.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "support/Status.h"
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,10 +30,11 @@ struct PlanKernelCode {
 struct PlanTargetInput {
   mlir::ModuleOp module;
   std::string name;     ///< "cpu:x86-64-v3", "reference"
-  std::string executor; ///< "cpu", "reference"; kernels of "reference" are built-ins
+  std::string executor; ///< "cpu", "cuda", "reference"; kernels of "reference" are built-ins
   std::vector<std::string> cpuFeatures; ///< what the loader must find
   std::vector<char> elf;                ///< empty for built-ins
-  std::vector<PlanKernelCode> code;     ///< one entry per kernel; empty for built-ins
+  std::vector<PlanKernelCode> code;     ///< executor "cpu": one entry per kernel
+  std::optional<cuda::CudaObject> cuda; ///< executor "cuda"
 };
 
 /// Which artifact the plan runs (schema/plan.fbs, ArtifactBinding).

@@ -1,6 +1,8 @@
 // One module -> one target section: states, kernels, phases with their launches, traces.
 #include "codegen/plan/PlanTarget.h"
 
+#include "codegen/plan/PlanCuda.h"
+
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSwitch.h"
@@ -38,6 +40,8 @@ public:
   TargetBuilder(const PlanTargetInput &input, uint32_t blob)
       : input_(input), module_(input.module), symbols_(module_), blob_(blob) {
     target_ = std::make_unique<plan::TargetT>();
+    if (input.cuda)
+      cuda_.emplace(*input.cuda, blob, input.name);
   }
 
   Result<std::unique_ptr<plan::TargetT>> run() {
@@ -49,6 +53,8 @@ public:
     NINFER_RETURN_IF_ERROR(setup());
     for (auto function : module_.getOps<func::FuncOp>())
       NINFER_RETURN_IF_ERROR(phase(function));
+    if (cuda_)
+      cuda_->finish(*target_);
     for (const auto &kernel : target_->kernels)
       target_->scratch_bytes_per_thread =
           std::max(target_->scratch_bytes_per_thread, kernel->scratch_bytes);
@@ -65,7 +71,7 @@ private:
     for (auto op : module_.getOps<StateOp>()) {
       auto state = std::make_unique<plan::StateT>();
       state->name = op.getSymName();
-      state->align = kStateAlign;
+      state->align = stateAlign();
       TypeSwitch<Type>(op.getType())
           .Case([&](KvCacheType type) {
             state->kind = "kv_cache";
@@ -90,12 +96,15 @@ private:
       stateIndex_[op.getSymName()] = static_cast<uint32_t>(target_->states.size());
       target_->states.push_back(std::move(state));
     }
+    if (cuda_)
+      cuda_->addStates(*target_);
   }
 
+  /// Kernels of a GPU load 16 bytes at a time and copy whole lines.
+  uint64_t stateAlign() const { return cuda_ ? kCudaAlign : kStateAlign; }
+
   /// Keys fill the first half of a cache; values start at the next argument boundary.
-  static uint64_t valuesOffset(KvCacheType type) {
-    return alignUp(type.getPlaneBytes(), kPlanArgAlign);
-  }
+  uint64_t valuesOffset(KvCacheType type) const { return alignUp(type.getPlaneBytes(), stateAlign()); }
 
   // --- kernels
   // ----------------------------------------------------------------------------------------
@@ -108,6 +117,8 @@ private:
       std::unique_ptr<plan::KernelT> kernel;
       if (builtins()) {
         NINFER_ASSIGN_OR_RETURN(kernel, builtinKernel(op, input_.name));
+      } else if (cuda_) {
+        NINFER_ASSIGN_OR_RETURN(kernel, cuda_->kernel(op));
       } else {
         kernel = std::make_unique<plan::KernelT>();
         kernel->name = op.getSymName();
@@ -310,6 +321,8 @@ private:
     launch->label = op.getLabel();
     launch->tiles_const = kernel.getTilesConst();
     launch->tiles_per_row = kernel.getTilesPerRow();
+    if (cuda_)
+      cuda_->setBlocks(kernel, *launch);
     // A line through the cost at no row and at one; of a tower through that of its longest call, where
     // attention among the rows counts every row of it.
     const int64_t rows = phase.kind == plan::PhaseKind::Encode ? maxRows_ : 1;
@@ -324,11 +337,25 @@ private:
         NINFER_RETURN_IF_ERROR(
             argument(op.getInputs()[cast<BlockArgument>(operand).getArgNumber()], launch->args));
     } else {
-      for (Value input : op.getInputs())
-        NINFER_RETURN_IF_ERROR(argument(input, launch->args));
+      for (auto [index, input] : llvm::enumerate(op.getInputs())) {
+        auto param = cuda_ ? input.getDefiningOp<ParamOp>() : ParamOp();
+        if (!param) {
+          NINFER_RETURN_IF_ERROR(argument(input, launch->args));
+          continue;
+        }
+        auto weight = cuda_->weight(symbols_.lookup<ParameterOp>(param.getParameter()), kernel, index);
+        if (!weight.ok())
+          return weight.takeStatus();
+        launch->args.push_back(*weight);
+      }
     }
-    for (Value result : op.getOutputs())
+    for (Value result : op.getOutputs()) {
       NINFER_RETURN_IF_ERROR(argument(result, launch->args));
+      if (joined(op))
+        break; // one buffer
+    }
+    if (cuda_)
+      cuda_->addOwn(kernel, launch->args);
 
     plan::KernelT &entry = *target_->kernels[launch->kernel];
     if (entry.num_args == 0)
@@ -373,15 +400,27 @@ private:
     return {};
   }
 
+  /// Results that are columns of one buffer: each has the reference of the whole.
+  bool joined(LaunchOp launch) const {
+    auto kernel = symbols_.lookup<KernelOp>(launch.getKernel());
+    return launch.getNumResults() > 1 && kernel.getBlock()->front().hasAttr(NinferDialect::kJoined);
+  }
+
   Result<plan::Ref> arenaRef(Value value) const {
     auto launch = value.getDefiningOp<LaunchOp>();
     if (!launch || !launch.getOffsets())
       return fail("an activation has no place in the arena (ninfer-plan-memory)");
     auto type = cast<RankedTensorType>(value.getType());
     const int64_t rows = type.isDynamicDim(0) ? maxRows_ : type.getDimSize(0);
+    int64_t width = type.getDimSize(1);
+    if (joined(launch)) {
+      width = 0;
+      for (Value column : launch.getOutputs())
+        width += cast<RankedTensorType>(column.getType()).getDimSize(1);
+    }
     return plan::Ref(plan::Space::Arena, 0,
                      (*launch.getOffsets())[cast<OpResult>(value).getResultNumber()],
-                     static_cast<uint64_t>(rows) * type.getDimSize(1) * 4);
+                     static_cast<uint64_t>(rows) * width * 4);
   }
 
   // --- trace
@@ -435,6 +474,7 @@ private:
   ModuleOp module_;
   SymbolTable symbols_;
   uint32_t blob_;
+  std::optional<CudaSection> cuda_;
   std::unique_ptr<plan::TargetT> target_;
   llvm::StringMap<uint32_t> stateIndex_, kernelIndex_;
   std::map<TraceKey, plan::TraceT *> traces_;

@@ -49,6 +49,11 @@ def Ninfer_Dialect : Dialect {
     static constexpr ::llvm::StringLiteral kTilesConst = "ninfer.tiles_const";
     static constexpr ::llvm::StringLiteral kTilesPerRow = "ninfer.tiles_per_row";
     static constexpr ::llvm::StringLiteral kTrace = "ninfer.trace";
+    /// Where activations are stored in bfloat16: on an operation whose result is stored in float32, because the caller or a
+    /// moe_route reads it.
+    static constexpr ::llvm::StringLiteral kWide = "ninfer.wide";
+    /// There too: on a causal_conv whose three results are columns of one buffer, and on the gated_delta that reads them.
+    static constexpr ::llvm::StringLiteral kJoined = "ninfer.joined";
   }];
 }
 

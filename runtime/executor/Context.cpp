@@ -1,56 +1,19 @@
 #include "runtime/executor/Context.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <sys/mman.h>
 #include <utility>
 
 namespace ninfer {
 
 namespace {
 
-/// Long enough to bridge sampling between two tokens, short enough not to burn a CPU that idles.
-constexpr uint64_t kDefaultSpinNs = 200'000;
-
 /// Whether going back to an earlier position needs nothing done to a state of that kind: its rows are those of
 /// positions, or each call overwrites what it may read.
 bool followsPosition(const std::string &kind) {
-  return kind == "kv_cache" || kind == "rope_table" || kind == "row_buffer";
+  return kind == "kv_cache" || kind == "rope_table" || kind == "row_buffer" || kind == "scratch";
 }
 
 } // namespace
-
-// --- memory ------------------------------------------------------------------------------------------------
-
-Result<Region> Region::allocate(uint64_t bytes, const char *purpose) {
-  Region region;
-  if (bytes == 0)
-    return region;
-  void *data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (data == MAP_FAILED)
-    return makeError(ErrorKind::OutOfMemory, "NB0641",
-                     "cannot allocate " + std::to_string(bytes) + " bytes for " + purpose + ": " + std::strerror(errno));
-  // Huge pages save 3 to 9 % on large regions; on small ones they would only inflate the resident set.
-  if (bytes >= uint64_t(8) << 20)
-    (void)madvise(data, bytes, MADV_HUGEPAGE);
-  region.data_ = static_cast<std::byte *>(data);
-  region.size_ = bytes;
-  return region;
-}
-
-Region::Region(Region &&other) noexcept { *this = std::move(other); }
-
-Region &Region::operator=(Region &&other) noexcept {
-  std::swap(data_, other.data_);
-  std::swap(size_, other.size_);
-  return *this;
-}
-
-Region::~Region() {
-  if (data_)
-    munmap(data_, size_);
-}
 
 const std::atomic<bool> Context::never_{false};
 
@@ -70,50 +33,29 @@ Result<std::unique_ptr<Context>> Context::create(std::shared_ptr<const Engine> e
   const Ledger &ledger = context->ledger_;
   NINFER_RETURN_IF_ERROR(checkLedger(e, ledger, options.memoryLimit ? options.memoryLimit : availableMemory()));
 
-  NINFER_ASSIGN_OR_RETURN(context->arena_, Region::allocate(ledger.arenaBytes, "activations"));
-  NINFER_ASSIGN_OR_RETURN(context->states_, Region::allocate(ledger.stateBytes, "states"));
-  NINFER_ASSIGN_OR_RETURN(context->scratch_, Region::allocate(ledger.scratchBytes, "scratch"));
-  context->program_ = std::make_unique<Program>(
-      e, ContextMemory{context->arena_.data(), context->states_.data(), ledger.stateOffsets});
+  NINFER_ASSIGN_OR_RETURN(context->executor_, Executor::create(e, options, ledger));
   for (const plan::State *state : *e.target().states())
     context->truncatable_ &= followsPosition(state->kind() ? state->kind()->str() : "");
-  Program &program = *context->program_;
+  Program &program = context->executor_->program();
   context->phases_ = {program.phase(plan::PhaseKind::Setup),  program.phase(plan::PhaseKind::Decode),
                       program.phase(plan::PhaseKind::Prefill), program.phase(plan::PhaseKind::Verify),
                       program.phase(plan::PhaseKind::Draft),  program.phase(plan::PhaseKind::DraftNext),
                       program.phase(plan::PhaseKind::Commit)};
   if (options.draft)
     NINFER_RETURN_IF_ERROR(context->enableDrafts());
-  context->profile_ = options.profile;
-
-  TeamOptions team;
-  team.threads = ledger.threads;
-  // More threads than CPUs: a spinning thread would keep the one it waits for from running.
-  const bool crowded = ledger.threads > cpus.size();
-  if (options.pin && !crowded)
-    team.cpus = cpus;
-  team.spinNs = crowded ? 0 : options.spinNs ? options.spinNs : kDefaultSpinNs;
-  NINFER_ASSIGN_OR_RETURN(context->team_, Team::start(team));
-  context->setup();
+  if (!context->setup())
+    return context->executor_->failure();
   context->stats_.setupNs = nowNs() - start;
   return context;
 }
 
-void Context::setup() {
-  if (phases_.setup)
-    runPhase(*phases_.setup, 1, 0, never_);
-}
+bool Context::setup() { return !phases_.setup || runPhase(*phases_.setup, 1, 0, never_); }
 
 // --- running -----------------------------------------------------------------------------------------------
 
 bool Context::runPhase(ProgramPhase &phase, int64_t rows, int64_t position, const std::atomic<bool> &stop) {
-  phase_ = &phase;
-  stop_ = &stop;
-  scalars_[NINFER_SCALAR_ROWS] = rows;
-  scalars_[NINFER_SCALAR_POSITION] = position;
-  finished_ = true;
-  if (!phase.launches.empty())
-    team_->run(runThread, this);
+  finished_ = executor_->run(phase, rows, position, stop);
+  stats_.launches = executor_->launches();
   return finished_;
 }
 
@@ -128,41 +70,9 @@ bool Context::runTokens(ProgramPhase &phase, std::span<const int32_t> tokens, in
   return finished;
 }
 
-void Context::runThread(void *self, unsigned thread) {
-  Context &context = *static_cast<Context *>(self);
-  Team &team = *context.team_;
-  const int64_t *scalars = context.scalars_;
-  const int64_t rows = scalars[NINFER_SCALAR_ROWS];
-  const unsigned threads = team.threads();
-  void *scratch = context.scratch_.data() + context.ledger_.scratchPerThread * thread;
-  std::span<ProgramLaunch> launches = context.phase_->launches;
-  uint64_t last = thread == 0 && context.profile_ ? nowNs() : 0;
-  for (size_t i = 0; i < launches.size(); ++i) {
-    ProgramLaunch &launch = launches[i];
-    // Static shares: tile counts are below 2^40 and threads below 2^10, so the products fit.
-    const int64_t tiles = launch.tiles(rows);
-    const int64_t begin = tiles * thread / threads, end = tiles * (thread + 1) / threads;
-    if (begin < end)
-      launch.run(scalars, begin, end, scratch);
-    const bool stop = team.barrier(*context.stop_);
-    if (thread == 0) {
-      ++context.stats_.launches;
-      ++launch.calls;
-      launch.rows += uint64_t(rows);
-      if (context.profile_) {
-        const uint64_t now = nowNs();
-        launch.ns += now - last;
-        last = now;
-      }
-      if (stop && i + 1 < launches.size())
-        context.finished_ = false;
-    }
-    if (stop)
-      return;
-  }
-}
-
 Status Context::checkReady() const {
+  if (executor_->failed())
+    return executor_->failure();
   if (broken_) {
     Status status = makeError(ErrorKind::Usage, "NB0666",
                               "a call was cancelled in the middle and this model has states that cannot go back to "
@@ -206,6 +116,10 @@ Status Context::checkRoom(size_t tokens) const {
 }
 
 Status Context::cancelled() {
+  if (executor_->failed()) {
+    forgetResults();
+    return executor_->failure();
+  }
   cancelled_.store(false, std::memory_order_relaxed);
   forgetResults();
   return makeError(ErrorKind::Interrupted, "NB0653", "cancelled after " + std::to_string(position_) + " tokens");
@@ -254,8 +168,10 @@ Status Context::encode(int64_t rows) {
   forgetResults();
   const uint64_t start = nowNs();
   const bool finished = !cancelled_.load(std::memory_order_relaxed) &&
-                        runPhase(*program_->phase(plan::PhaseKind::Encode), rows, 0, cancelled_);
+                        runPhase(*executor_->program().phase(plan::PhaseKind::Encode), rows, 0, cancelled_);
   if (!finished) {
+    if (executor_->failed())
+      return executor_->failure();
     cancelled_.store(false, std::memory_order_relaxed);
     return makeError(ErrorKind::Interrupted, "NB0653", "cancelled while encoding an image");
   }
@@ -284,8 +200,8 @@ Status Context::truncate(uint32_t position) {
     if (position != 0)
       return makeError(ErrorKind::Unsupported, "NB0656",
                        "this model has states that cannot be cut in the middle of a sequence");
-    std::memset(states_.data(), 0, states_.size());
-    setup();
+    if (!executor_->clearStates() || !setup())
+      return executor_->failure();
     broken_ = false;
   }
   // Pending rows before the cut still have their hidden rows; only the token after the last of them changes.

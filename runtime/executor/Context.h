@@ -1,11 +1,9 @@
-// One sequence being evaluated: memory, team, position. Splits what is submitted into calls of the plan's
-// phases and runs each launch on the team. Allocates only at creation.
+// One sequence being evaluated: what is in it, and which calls of the plan's phases make it longer. An executor has the
+// memory and runs the calls. Allocates only at creation.
 #ifndef NINFER_RUNTIME_EXECUTOR_CONTEXT_H
 #define NINFER_RUNTIME_EXECUTOR_CONTEXT_H
 
-#include "runtime/executor/Ledger.h"
-#include "runtime/executor/Program.h"
-#include "runtime/executor/Team.h"
+#include "runtime/executor/Executor.h"
 
 #include <atomic>
 #include <memory>
@@ -13,23 +11,6 @@
 #include <vector>
 
 namespace ninfer {
-
-/// Anonymous zero-filled memory in whole pages.
-class Region {
-public:
-  /// NB0641 (OutOfMemory) when the system refuses.
-  static Result<Region> allocate(uint64_t bytes, const char *purpose);
-  Region() = default;
-  Region(Region &&other) noexcept;
-  Region &operator=(Region &&other) noexcept;
-  ~Region();
-  std::byte *data() const { return data_; }
-  uint64_t size() const { return size_; }
-
-private:
-  std::byte *data_ = nullptr;
-  uint64_t size_ = 0;
-};
 
 struct ContextStats {
   uint64_t setupNs = 0;
@@ -45,7 +26,7 @@ struct ContextStats {
 
 class Context {
 public:
-  /// Checks the ledger, allocates, starts the team, runs the setup phase.
+  /// Checks the ledger, makes the executor, runs the setup phase.
   static Result<std::unique_ptr<Context>> create(std::shared_ptr<const Engine> engine, const ContextOptions &options);
 
   /// Errors, all before any work: NB0650 no tokens, NB0651 id outside the vocabulary, NB0652 context overflow, NB0659
@@ -93,26 +74,25 @@ public:
   /// after checkEncode(). The logits become unavailable; the sequence stays. NB0653 cancelled.
   Status encode(int64_t rows);
   /// Where a port of a phase lies.
-  std::byte *memoryOf(const plan::Ref &arena) { return arena_.data() + arena.offset(); }
+  std::byte *memoryOf(const plan::Ref &arena) { return executor_->arena() + arena.offset(); }
   void cancel() { cancelled_.store(true, std::memory_order_relaxed); }
 
   const Engine &engine() const { return *engine_; }
   const Ledger &ledger() const { return ledger_; }
   const ContextStats &stats() const { return stats_; }
-  const Program &program() const { return *program_; }
+  const Program &program() const { return executor_->program(); }
 
 private:
   Context() = default;
 
-  /// Runs all launches of `phase`; false when `stop` was seen set in between.
+  /// As Executor::run; keeps finished_.
   bool runPhase(ProgramPhase &phase, int64_t rows, int64_t position, const std::atomic<bool> &stop);
   /// One call over `tokens` at `position`, timed into `ns`; false when cancelled, before it or (finished_ is false) in
   /// the middle.
   bool runTokens(ProgramPhase &phase, std::span<const int32_t> tokens, int64_t position, uint64_t &ns);
-  static void runThread(void *context, unsigned thread);
   /// The `stop` of what must not be left half done.
   static const std::atomic<bool> never_;
-  void setup();
+  bool setup();
   void forgetResults();
 
   /// Turns speculation on: NB0658 when the plan has no draft layer, NB0668 for token ids outside the vocabulary.
@@ -121,7 +101,7 @@ private:
   Status checkReady() const;
   Status checkTokens(std::span<const int32_t> tokens) const;
   Status checkRoom(size_t tokens) const;
-  /// NB0653; takes the flag back.
+  /// NB0653, and takes the flag back; or why the executor failed.
   Status cancelled();
   /// cancelled() for a text call; its hidden rows are gone if it had begun.
   Status textCallCut();
@@ -134,10 +114,7 @@ private:
 
   std::shared_ptr<const Engine> engine_;
   Ledger ledger_;
-  Region arena_, states_, scratch_;
-  std::unique_ptr<Program> program_;
-  std::unique_ptr<Team> team_;
-  bool profile_ = false;
+  std::unique_ptr<Executor> executor_;
   bool truncatable_ = true; ///< every state is indexed by position, or worth nothing after the next call
   bool broken_ = false;     ///< a cancelled call left states that belong to no position
   uint32_t position_ = 0;
@@ -160,11 +137,7 @@ private:
   size_t unaccepted_ = 0;   ///< rows of the last verify
   std::vector<int32_t> drafts_;
 
-  // The call in progress; written by thread 0 before the team starts on it.
-  ProgramPhase *phase_ = nullptr;
-  const std::atomic<bool> *stop_ = nullptr;
-  int64_t scalars_[NINFER_SCALAR_COUNT] = {};
-  bool finished_ = true; ///< false: its launches were cut short
+  bool finished_ = true; ///< false: the launches of the last call were cut short
 };
 
 } // namespace ninfer

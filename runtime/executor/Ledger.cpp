@@ -1,5 +1,7 @@
 #include "runtime/executor/Ledger.h"
 
+#include "runtime/cuda/DeviceWeights.h"
+#include "runtime/executor/CudaExecutor.h"
 #include "runtime/executor/Program.h"
 #include "runtime/executor/Team.h"
 
@@ -28,6 +30,12 @@ Ledger makeLedger(const Engine &engine, const ContextOptions &options, size_t us
   ledger.weightsBytes = engine.payload().size();
   ledger.planBytes = engine.planBytes();
   ledger.codeBytes = engine.codeBytes();
+  if (target.cuda()) { // the host has launch tables and what goes to and from the device
+    const cuda::DeviceLedger device = cuda::deviceLedger(target);
+    ledger.deviceBytes = device.weightBytes() + device.contextBytes();
+    ledger.hostBytes = alignUp(Program::bytes(target), kPage) + CudaExecutor::hostBytes(target);
+    return ledger;
+  }
   ledger.threads = options.threads ? options.threads : unsigned(usable);
   ledger.arenaBytes = alignUp(target.arena_bytes(), kPage);
   for (const plan::State *state : *target.states()) {

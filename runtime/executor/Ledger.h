@@ -20,6 +20,7 @@ struct ContextOptions {
 struct Ledger {
   // File-backed mappings of the engine.
   uint64_t weightsBytes = 0, planBytes = 0, codeBytes = 0;
+  uint64_t deviceBytes = 0; ///< memory of the device: packed weights and one context
   // Anonymous memory of the context.
   uint64_t arenaBytes = 0, stateBytes = 0, scratchBytes = 0, hostBytes = 0;
   unsigned threads = 1;

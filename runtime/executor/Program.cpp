@@ -17,17 +17,19 @@ struct TableSizes {
   }
 };
 
-/// Payload and constants are mapped read-only; the kernel ABI passes one kind of pointer for all spaces.
+/// Payload and constants are mapped read-only; the kernel ABI passes one kind of pointer for all spaces. Null for what
+/// is not in memory of the host.
 std::byte *resolve(const Engine &engine, const ContextMemory &memory, const plan::Ref &ref) {
   switch (ref.space()) {
   case plan::Space::Payload:
     return const_cast<std::byte *>(engine.payload().data()) + ref.offset();
   case plan::Space::Arena:
-    return memory.arena + ref.offset();
+    return memory.arena ? memory.arena + ref.offset() : nullptr;
   case plan::Space::State:
-    return memory.states + memory.stateOffsets[ref.index()] + ref.offset();
+    return !memory.states ? nullptr : memory.states + memory.stateOffsets[ref.index()] + ref.offset();
   case plan::Space::Constant:
     return const_cast<std::byte *>(engine.blob(ref.index()).data()) + ref.offset();
+  case plan::Space::Packed:
   case plan::Space::None:
     break;
   }

@@ -10,7 +10,7 @@
 
 namespace ninfer {
 
-/// Addresses of a context's memory.
+/// Addresses of a context's memory; null when it is on a device.
 struct ContextMemory {
   std::byte *arena = nullptr;
   std::byte *states = nullptr;
@@ -19,7 +19,7 @@ struct ContextMemory {
 
 struct ProgramLaunch {
   ninfer_kernel_fn code = nullptr;
-  const reference::Builtin *builtin = nullptr; ///< set when code is null
+  const reference::Builtin *builtin = nullptr; ///< set when code is null, except in launches of a device
   void *const *args = nullptr;
   int64_t tilesConst = 0, tilesPerRow = 0; ///< machine code only
   const plan::Launch *source = nullptr;
@@ -64,6 +64,7 @@ public:
   /// Memory that the launch tables of `target` take.
   static uint64_t bytes(const plan::Target &target);
 
+  std::span<ProgramPhase> phases() { return phases_; }
   /// Phase of that kind, or null.
   ProgramPhase *phase(plan::PhaseKind kind);
   std::span<const ProgramPhase> phases() const { return phases_; }

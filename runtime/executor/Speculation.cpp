@@ -152,8 +152,10 @@ Status Context::accept(size_t count) {
     return badCount("rows to accept", count, 0, int64_t(unaccepted_));
   if (phases_.commit && count) {
     const uint64_t start = nowNs();
-    runPhase(*phases_.commit, int64_t(count), position_, never_);
+    const bool finished = runPhase(*phases_.commit, int64_t(count), position_, never_);
     stats_.verifyNs += nowNs() - start;
+    if (!finished)
+      return executor_->failure();
   }
   if (speculates_)
     pending_.resize(count);

@@ -67,6 +67,7 @@ Result<std::shared_ptr<const Engine>> Engine::open(const EngineOptions &options)
   const uint64_t weighted = nowNs();
   NINFER_RETURN_IF_ERROR(engine->resolveKernels(options.codeMapping));
   NINFER_RETURN_IF_ERROR(engine->checkBuiltinLaunches());
+  NINFER_RETURN_IF_ERROR(engine->loadDevice(options));
   engine->times_ = {planned - start, weighted - planned, nowNs() - weighted};
   return std::shared_ptr<const Engine>(std::move(engine));
 }
@@ -78,11 +79,13 @@ Status Engine::openPlan(const EngineOptions &options) {
   return {};
 }
 
-std::string Engine::unsupported(const plan::Target &target) const {
+std::string Engine::unsupported(const plan::Target &target) {
   const std::string name = target.name()->str();
   const std::string executor = target.executor()->str();
+  if (executor == "cuda")
+    return unsupportedDevice(target);
   if (executor != "cpu" && executor != "reference")
-    return "plan: " + name + " needs the executor '" + executor + "', this build: cpu, reference";
+    return "plan: " + name + " needs the executor '" + executor + "', this build: cpu, cuda, reference";
   std::vector<std::string> needed;
   if (target.cpu_features())
     for (const auto *feature : *target.cpu_features())
@@ -95,6 +98,49 @@ std::string Engine::unsupported(const plan::Target &target) const {
     list += (list.empty() ? "" : ", ") + feature;
   return "plan: " + name + " needs " + list + ", this machine: " + machine_.brand + " lacks " +
          (missing.size() == 1 ? "it" : "them");
+}
+
+std::string Engine::unsupportedDevice(const plan::Target &target) {
+  const std::string name = "plan: " + target.name()->str();
+  if (!driver_)
+    driver_.emplace(cuda::Driver::load());
+  if (!driver_->ok())
+    return name + ", this machine: " + driver_->error().message;
+  const cuda::Driver &driver = ***driver_;
+  std::string found;
+  for (const cuda::DeviceInfo &info : driver.devices()) {
+    const std::string text = "sm_" + std::to_string(info.sm) + " (" + info.name + ")";
+    found += (found.empty() ? "" : ", ") + text;
+    if (info.sm != target.cuda()->sm())
+      continue;
+    if (driver.version() < target.cuda()->min_driver())
+      return name + " needs a driver of " + cuda::cudaVersionText(target.cuda()->min_driver()) + " or later, this machine: " +
+             cuda::cudaVersionText(driver.version()) + " (" + info.name + ")";
+    for (const plan::Kernel *kernel : *target.kernels())
+      if (kernel->cuda() && kernel->cuda()->shared_bytes() > info.sharedBytes)
+        return name + ": kernel '" + kernel->name()->str() + "' needs " + std::to_string(kernel->cuda()->shared_bytes()) +
+               " bytes of shared memory, this machine: " + std::to_string(info.sharedBytes) + " (" + info.name + ")";
+    deviceInfo_ = info;
+    return {};
+  }
+  return name + ", this machine: " + (found.empty() ? "no CUDA device" : found);
+}
+
+Status Engine::loadDevice(const EngineOptions &options) {
+  if (!target_->cuda())
+    return {};
+  const auto load = [&]() -> Status {
+    NINFER_ASSIGN_OR_RETURN(cuda::DevicePtr device, cuda::Device::open(**driver_, *deviceInfo_));
+    NINFER_ASSIGN_OR_RETURN(device_,
+                            cuda::DeviceWeights::load(std::move(device), *view_, *target_, payload_, options.progress));
+    return {};
+  };
+  Status status = load();
+  if (status.ok())
+    return status;
+  Error error = status.takeError();
+  error.message = planPath_.string() + ": " + target_->name()->str() + ": " + error.message + " (" + deviceInfo_->name + ")";
+  return error;
 }
 
 Status Engine::chooseTarget(const std::string &wanted) {
@@ -120,7 +166,7 @@ Status Engine::chooseTarget(const std::string &wanted) {
   Status status = makeError(ErrorKind::TargetMismatch, "NB0601", planPath_.string() + ": " + reasons.front());
   for (size_t i = 1; i < reasons.size(); ++i)
     status.note(reasons[i]);
-  status.help("build a plan for this machine: ninfer-build --target cpu:native");
+  status.help("build a plan for this machine: ninfer-build --target cpu:native, or cuda:sm_N for its GPU");
   return status;
 }
 
@@ -245,7 +291,9 @@ Status Engine::resolveKernels(CodeMapping mapping) {
   for (const plan::Kernel *kernel : *target_->kernels()) {
     EngineKernel resolved;
     const std::string symbol = kernel->symbol()->str();
-    if (kernel->kind() == plan::KernelKind::Builtin) {
+    if (kernel->kind() == plan::KernelKind::Cuda || (target_->cuda() && symbol == "copy")) {
+      // code of the device: DeviceWeights
+    } else if (kernel->kind() == plan::KernelKind::Builtin) {
       auto builtin = reference::makeBuiltin(symbol, attributesOf(*kernel), kernel->name()->str());
       if (!builtin.ok()) {
         Error error = builtin.takeStatus().takeError();

@@ -5,6 +5,7 @@
 
 #include "artifact/container/Reader.h"
 #include "runtime/abi/kernel_abi.h"
+#include "runtime/cuda/DeviceWeights.h"
 #include "runtime/loader/ElfImage.h"
 #include "runtime/loader/Machine.h"
 #include "runtime/reference/Builtin.h"
@@ -33,6 +34,8 @@ struct EngineOptions {
   CodeMapping codeMapping = CodeMapping::Auto;
   Preload preload = Preload::Auto;
   LogSink log = {};
+  /// Called while weights go to a device: bytes done, bytes in all.
+  std::function<void(uint64_t, uint64_t)> progress = {};
   std::optional<Machine> machine = {}; ///< empty: this one. For tests.
 };
 
@@ -54,7 +57,7 @@ private:
   size_t size_ = 0;
 };
 
-/// Exactly one of the two is set.
+/// Exactly one of the two is set; none for kernels of a device.
 struct EngineKernel {
   ninfer_kernel_fn code = nullptr;
   std::unique_ptr<reference::Builtin> builtin;
@@ -64,7 +67,7 @@ class Engine {
 public:
   /// Errors: NB05xx and NB0901 for the plan, NB01xx for the artifact, NB0601 no usable target, NB0602 weights of
   /// another storage signature, NB0603 no artifact name, NB0604 a launch that a built-in cannot serve,
-  /// NB0605 symbol missing, NB0610..NB0612 machine code, NB0620..NB0621 built-ins.
+  /// NB0605 symbol missing, NB0610..NB0612 machine code, NB0620..NB0621 built-ins, NB0644..NB0646 the device.
   static Result<std::shared_ptr<const Engine>> open(const EngineOptions &options);
 
   const plan::Plan &plan() const { return view_->plan(); }
@@ -85,6 +88,8 @@ public:
   /// Private memory per thread: the largest need of the plan and of the built-ins.
   uint64_t scratchBytes() const { return scratchBytes_; }
   const Machine &machine() const { return machine_; }
+  /// Executor "cuda": the device with the packed weights.
+  const std::shared_ptr<const cuda::DeviceWeights> &device() const { return device_; }
   /// "direct", "memory", or "none".
   const char *codeMapped() const;
   void log(LogLevel level, const std::string &text) const;
@@ -100,7 +105,9 @@ private:
   Status openPlan(const EngineOptions &options);
   Status chooseTarget(const std::string &wanted);
   /// Why this machine cannot run `target`, or nothing.
-  std::string unsupported(const plan::Target &target) const;
+  std::string unsupported(const plan::Target &target);
+  std::string unsupportedDevice(const plan::Target &target);
+  Status loadDevice(const EngineOptions &options);
   Status openWeights(const EngineOptions &options);
   void preload(Preload preload) const;
   Status resolveKernels(CodeMapping mapping);
@@ -119,6 +126,9 @@ private:
   std::map<uint32_t, ElfImage> images_; ///< by blob
   std::vector<EngineKernel> kernels_;   ///< as in target().kernels()
   uint64_t scratchBytes_ = 0;
+  std::optional<Result<std::shared_ptr<const cuda::Driver>>> driver_; ///< set at the first CUDA target looked at
+  std::optional<cuda::DeviceInfo> deviceInfo_;
+  std::shared_ptr<const cuda::DeviceWeights> device_;
   Times times_;
 };
 

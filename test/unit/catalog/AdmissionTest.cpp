@@ -260,8 +260,12 @@ TEST(KernelTarget, NamesAndExecutors) {
   EXPECT_TRUE(test::target("cpu:x86-64-v4").hasFeature("avx512bw"));
   EXPECT_FALSE(test::target("cpu:x86-64-v4").hasFeature("avx512vnni"));
   EXPECT_TRUE(test::target("cpu:znver4").hasFeature("avx512vnni"));
+  EXPECT_EQ(test::target("cuda:sm_89").executor, "cuda");
+  EXPECT_TRUE(test::target("cuda:sm_89").hasFeature("sm_80"));
+  EXPECT_TRUE(test::target("cuda:sm_89").hasFeature("sm_89"));
+  EXPECT_FALSE(test::target("cuda:sm_89").hasFeature("sm_90"));
   for (std::string_view name :
-       {"", "cpu", "cpu:", "cpu:x86-64-v2", "CPU:x86-64-v3", "reference:x", "cuda:sm_89"}) {
+       {"", "cpu", "cpu:", "cpu:x86-64-v2", "CPU:x86-64-v3", "reference:x", "cuda", "cuda:", "cuda:sm_", "cuda:sm_70", "cuda:sm_890", "cuda:rtx4090"}) {
     Result<KernelTarget> parsed = parseKernelTarget(name);
     ASSERT_FALSE(parsed.ok()) << name;
     EXPECT_EQ(parsed.error().code, "NB0401");

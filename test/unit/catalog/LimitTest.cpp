@@ -103,7 +103,9 @@ bool uses(const KernelSignature &s, std::string_view field) {
 /// Verdict of exactly this family.
 Verdict judged(const KernelFamily &family, const KernelSignature &s) {
   AdmissionResult result =
-      admitKernel(s, test::target(family.executor == "cpu" ? "cpu:x86-64-v3" : "reference"));
+      admitKernel(s, test::target(family.executor == "cpu"    ? "cpu:x86-64-v3"
+                                  : family.executor == "cuda" ? "cuda:sm_89"
+                                                              : "reference"));
   for (const Verdict &verdict : result.verdicts)
     if (verdict.family == &family)
       return verdict;
@@ -129,6 +131,13 @@ TEST(FamilyLimits, InsideIsAdmittedOutsideIsNamed) {
         if (std::string_view(field.name) == "rows" && s.capacity)
           s.capacity = family.capacity.max;
         field.set(s, value);
+        const std::string_view name = field.name;
+        if (name == "rotary dim")
+          s.headDim = family.headDim.max;
+        if (s.op == OpKind::Attention && (name == "rows" || name == "heads") && value > 0) // one head per group
+          s.kvHeads = s.heads;
+        if (name == "n" && s.experts)
+          s.experts = s.topK = 1;
         return judged(family, s);
       };
       auto admitted = [](const Verdict &v) {

@@ -96,7 +96,7 @@ protected:
     input_.artifact.framing = 3;
     input_.artifact.fileName = "m.ninfer";
     input_.artifact.payloadBytes = 8192;
-    input_.targets = {PlanTargetInput{*module_, "reference", "reference", {}, {}, {}}};
+    input_.targets = {PlanTargetInput{*module_, "reference", "reference", {}, {}, {}, {}}};
   }
 
   void parseWithout(std::string text, const std::string &cut, const std::string &paste = "") {

@@ -177,11 +177,11 @@ TEST_F(EngineTest, FirstSupportedTarget) {
 
 TEST_F(EngineTest, UnknownExecutor) {
   plan::PlanT plan = model_.plan("tiny.ninfer");
-  plan.targets[0]->name = "cuda:sm_90";
-  plan.targets[0]->executor = "cuda";
+  plan.targets[0]->name = "npu:one";
+  plan.targets[0]->executor = "npu";
   const Error error = refusedPlan(plan);
   EXPECT_EQ(error.kind, ErrorKind::TargetMismatch);
-  EXPECT_TRUE(contains(error.message, "plan: cuda:sm_90 needs the executor 'cuda', this build: cpu, reference"))
+  EXPECT_TRUE(contains(error.message, "plan: npu:one needs the executor 'npu', this build: cpu, cuda, reference"))
       << error.message;
 }
 

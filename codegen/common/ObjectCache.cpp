@@ -1,30 +1,17 @@
-#include "codegen/cpu/ObjectCache.h"
+#include "codegen/common/ObjectCache.h"
 
-#include "codegen/cpu/LlvmCompile.h"
 #include "support/File.h"
 #include "support/Sha256.h"
-
-#include "llvm/Config/llvm-config.h"
 
 #include <cstring>
 #include <filesystem>
 
-namespace ninfer::cpu {
+namespace ninfer {
 
-std::string ObjectCache::key(std::string_view ir, const CpuTarget &target,
-                             std::string_view bitcodeDigest) {
+std::string objectKey(std::span<const std::string_view> fields) {
   Sha256 hash;
-  auto field = [&hash](std::string_view text) {
-    hash.update(std::to_string(text.size()) + ":").update(text);
-  };
-  field("ninfer cpu object");
-  field(LLVM_VERSION_STRING);
-  field(std::to_string(kPipelineVersion));
-  for (const std::string *text : {&target.llvmCpu, &target.llvmFeatures, &target.llvmTune})
-    field(*text);
-  field(std::to_string(target.vectorWidth));
-  field(bitcodeDigest);
-  field(ir);
+  for (std::string_view field : fields)
+    hash.update(std::to_string(field.size()) + ":").update(field);
   return toHex(hash.finish());
 }
 
@@ -42,7 +29,7 @@ std::optional<std::vector<char>> ObjectCache::find(const std::string &key) const
   return std::vector<char>(object.begin(), object.end());
 }
 
-Status ObjectCache::store(const std::string &key, const std::vector<char> &object) const {
+Status ObjectCache::store(const std::string &key, std::span<const char> object) const {
   if (directory_.empty())
     return {};
   std::error_code failed;
@@ -57,4 +44,4 @@ Status ObjectCache::store(const std::string &key, const std::vector<char> &objec
   return writeFileAtomically(path(key), std::as_bytes(std::span(text)));
 }
 
-} // namespace ninfer::cpu
+} // namespace ninfer

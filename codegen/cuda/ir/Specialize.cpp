@@ -1,0 +1,447 @@
+#include "codegen/cuda/ir/Specialize.h"
+
+#include "codegen/cuda/AttentionRows.h"
+#include "codegen/cuda/Tuning.h"
+
+#include "llvm/ADT/TypeSwitch.h"
+
+#include <algorithm>
+#include <bit>
+
+using namespace mlir;
+
+namespace ninfer::cuda {
+namespace {
+
+constexpr uint32_t kActivationBytes = 2;
+constexpr double kLog2E = 1.4426950408889634; // exponentials of the kernels have base 2
+
+ni::Format formatOf(WeightType type) { return static_cast<ni::Format>(type.getFormat()); }
+int64_t widthOf(Value activation) { return cast<RankedTensorType>(activation.getType()).getDimSize(1); }
+
+class Specializer {
+public:
+  Specializer(KernelOp kernel, const Device &device, const std::set<std::string> &spilled)
+      : kernel_(kernel), device_(device), spilled_(spilled), sm_(device.sm) {
+    out_.name = kernel.getSymName().str();
+    out_.panels.assign(kernel.getBlock()->getNumArguments(), false);
+  }
+
+  Result<SpecializedKernel> run() {
+    Operation *body = nullptr;
+    for (Operation &op : kernel_.getBlock()->without_terminator()) {
+      if (body)
+        return fail("has more than one operation");
+      body = &op;
+    }
+    if (!body)
+      return fail("is empty");
+    body_ = body;
+    Status status = llvm::TypeSwitch<Operation *, Status>(body)
+                        .Case([&](FusedOp op) { return fused(op); })
+                        .Case([&](LinearOp op) { return linear({}, op); })
+                        .Case([&](EmbeddingOp op) { return embedding(op); })
+                        .Case([&](RmsNormOp op) {
+                          return norm(op.getX(), op.getWeight(), {}, 1, op.getEps(),
+                                      op.getUnitOffset() ? ni::NormKind::UnitOffset : ni::NormKind::Plain);
+                        })
+                        .Case([&](HeadNormOp op) {
+                          return norm(op.getX(), op.getWeight(), {}, op.getHeads(), op.getEps(),
+                                      op.getUnitOffset() ? ni::NormKind::UnitOffset : ni::NormKind::Plain);
+                        })
+                        .Case([&](GatedHeadNormOp op) {
+                          return norm(op.getX(), op.getWeight(), op.getGate(), op.getHeads(), op.getEps(),
+                                      ni::NormKind::Gated);
+                        })
+                        .Case([&](AttentionOp op) { return attention(op); })
+                        .Case([&](CausalConvOp op) { return causalConv(op); })
+                        .Case([&](GatedDeltaOp op) { return gatedDelta(op); })
+                        .Case([&](MoeRouteOp op) { return moeRoute(op); })
+                        .Case([&](MoeUpOp op) { return moeUp(op); })
+                        .Case([&](MoeDownOp op) { return moeDown(op); })
+                        .Case([&](SwigluOp op) { return elementwise(op, ni::ElementwiseOp::Swiglu); })
+                        .Case([&](AddOp op) { return elementwise(op, ni::ElementwiseOp::Add); })
+                        .Case([&](SigmoidGateOp op) {
+                          const bool row = widthOf(op.getGate()) != widthOf(op.getX());
+                          return elementwise(op, row ? ni::ElementwiseOp::SigmoidRowGate : ni::ElementwiseOp::SigmoidGate);
+                        })
+                        .Default([&](Operation *op) -> Status {
+                          return fail("no CUDA kernel computes " + op->getName().getStringRef().str());
+                        });
+    NINFER_RETURN_IF_ERROR(std::move(status));
+    return checked();
+  }
+
+private:
+  Error fail(const std::string &rule) const {
+    return makeError(ErrorKind::Unsupported, "NB0491", "CUDA kernel " + out_.name + ": " + rule);
+  }
+
+  // --- launch arguments and parameters
+
+  /// A value inside the kernel as an argument of it: through a fused region.
+  BlockArgument argumentOf(Value value) const {
+    auto argument = cast<BlockArgument>(value);
+    if (auto fused = dyn_cast<FusedOp>(argument.getOwner()->getParentOp()))
+      return argumentOf(fused.getInputs()[argument.getArgNumber()]);
+    return argument;
+  }
+  static unsigned launchArguments(Type type) { return type.isIndex() ? 0 : isa<KvCacheType>(type) ? 2 : 1; }
+  uint16_t indexOf(BlockArgument argument) const {
+    unsigned index = 0;
+    for (BlockArgument other : kernel_.getBlock()->getArguments().take_front(argument.getArgNumber()))
+      index += launchArguments(other.getType());
+    return static_cast<uint16_t>(index);
+  }
+  uint16_t resultIndex() const {
+    unsigned index = 0;
+    for (BlockArgument argument : kernel_.getBlock()->getArguments())
+      index += launchArguments(argument.getType());
+    return static_cast<uint16_t>(index); // every kernel has one result, or joined ones
+  }
+
+  Specializer &parameter(plan::CudaParamKind kind, uint16_t arg = 0, uint32_t value = 0, uint32_t perRow = 0) {
+    out_.params.emplace_back(kind, arg, value, perRow);
+    return *this;
+  }
+  Specializer &null() { return parameter(plan::CudaParamKind::Null); }
+  Specializer &pointer(Value value, uint16_t plane = 0, uint32_t perRow = 0, uint64_t offset = 0) {
+    return parameter(plan::CudaParamKind::Pointer, static_cast<uint16_t>(indexOf(argumentOf(value)) + plane),
+                     static_cast<uint32_t>(offset), perRow);
+  }
+  Specializer &panels(Value weight) {
+    out_.panels[argumentOf(weight).getArgNumber()] = true;
+    return pointer(weight);
+  }
+  /// The launch's own memory: 0 scratch, 1 counters.
+  Specializer &own(uint16_t which) {
+    return parameter(plan::CudaParamKind::Pointer, static_cast<uint16_t>(resultIndex() + 1 + which));
+  }
+  Specializer &result() { return parameter(plan::CudaParamKind::Pointer, resultIndex()); }
+  Specializer &position() { return parameter(plan::CudaParamKind::Position); }
+  Specializer &word(uint64_t value) { return parameter(plan::CudaParamKind::Word, 0, static_cast<uint32_t>(value)); }
+  Specializer &number(double value) { return word(std::bit_cast<uint32_t>(static_cast<float>(value))); }
+  /// `each` per row of the activation.
+  Specializer &perRow(Value activation, uint64_t each) {
+    auto type = cast<RankedTensorType>(activation.getType());
+    if (!type.isDynamicDim(0))
+      return word(each * type.getDimSize(0));
+    return parameter(plan::CudaParamKind::Word, 0, 0, static_cast<uint32_t>(each));
+  }
+
+  void blocks(uint64_t count) { out_.tilesConst = count; }
+  /// `each` for every `rows` rows that were begun.
+  void blocksPerRow(Value activation, uint64_t each, uint32_t rows = 1) {
+    auto type = cast<RankedTensorType>(activation.getType());
+    if (type.isDynamicDim(0)) {
+      out_.tilesPerRow = each;
+      out_.rowsPerTile = rows;
+    } else {
+      out_.tilesConst = each * ni::divideUp(static_cast<uint32_t>(type.getDimSize(0)), rows);
+    }
+  }
+  /// Most rows of an activation in one call.
+  uint32_t rowsOf(Value activation) const {
+    auto type = cast<RankedTensorType>(activation.getType());
+    return static_cast<uint32_t>(type.isDynamicDim(0) ? kernel_.getRows() : type.getDimSize(0));
+  }
+
+  Result<SpecializedKernel> checked() {
+    if (out_.params.size() != out_.text.params.size())
+      return fail("has " + std::to_string(out_.params.size()) + " parameters, its text " +
+                  std::to_string(out_.text.params.size()));
+    for (size_t i = 0; i < out_.params.size(); ++i)
+      if ((out_.params[i].kind() == plan::CudaParamKind::Word ? 4u : 8u) != out_.text.params[i].bytes)
+        return fail("parameter " + std::string(out_.text.params[i].name) + " is of another size in its text");
+    return std::move(out_);
+  }
+
+  // --- operators
+
+  Status fused(FusedOp op) {
+    if (op.getKind() == "rope_append")
+      return ropeAppend(op);
+    auto linears = llvm::to_vector(op.getBlock()->getOps<LinearOp>());
+    return linears.empty() ? Status(fail("is a group without a linear")) : linear(op, linears.front());
+  }
+
+  /// [last_row] [rms_norm] linear [linear swiglu | add].
+  Status linear(FusedOp group, LinearOp first) {
+    LastRowOp last;
+    RmsNormOp normOp;
+    SwigluOp swiglu;
+    AddOp add;
+    LinearOp up;
+    if (group)
+      for (Operation &op : *group.getBlock())
+        llvm::TypeSwitch<Operation *>(&op)
+            .Case([&](LastRowOp o) { last = o; })
+            .Case([&](RmsNormOp o) { normOp = o; })
+            .Case([&](SwigluOp o) { swiglu = o; })
+            .Case([&](AddOp o) { add = o; })
+            .Case([&](LinearOp o) { up = o != first ? o : up; });
+    if (swiglu) { // operand order, not program order
+      first = swiglu.getGate().getDefiningOp<LinearOp>();
+      up = swiglu.getUp().getDefiningOp<LinearOp>();
+    }
+    WeightType weight = first.getWeight().getType();
+    const auto prologue = !normOp               ? ni::Prologue::None
+                          : normOp.getUnitOffset() ? ni::Prologue::RmsNormUnitOffset
+                                                : ni::Prologue::RmsNorm;
+    const auto epilogue = swiglu ? ni::Epilogue::Swiglu : add ? ni::Epilogue::Residual : ni::Epilogue::Store;
+    const uint32_t rows = rowsOf(first.getX()), n = static_cast<uint32_t>(weight.getN());
+    const auto output = body_->hasAttr(NinferDialect::kWide) ? ni::OutputType::Float : ni::OutputType::Bf16;
+    Value residual;
+    if (add)
+      residual = add.getLhs().getDefiningOp() == first ? add.getRhs() : add.getLhs();
+    if (kernel_.getFamily() == "cuda.gemm") {
+      if (normOp || last)
+        return fail("is a linear map of many rows with a prologue");
+      return gemm(first, up, residual, epilogue, output);
+    }
+    const auto bucket = llvm::find_if(kRowBuckets, [&](uint32_t capacity) { return capacity >= rows; });
+    if (bucket == std::end(kRowBuckets))
+      return fail("has " + std::to_string(rows) + " rows, a linear kernel at most 16");
+    const ni::LinearSpec spec =
+        tunedLinear(formatOf(weight), *bucket, static_cast<uint32_t>(weight.getK()), prologue, epilogue, output);
+    out_.text = linearKernel(spec, sm_);
+    panels(first.getWeight());
+    swiglu ? panels(up.getWeight()) : null();
+    Value x = last ? last.getX() : normOp ? normOp.getX() : first.getX();
+    // The last row of the call is a pointer, not a copy.
+    const bool offset = last && cast<RankedTensorType>(x.getType()).isDynamicDim(0);
+    pointer(x, 0, offset ? static_cast<uint32_t>(weight.getK()) * kActivationBytes : 0);
+    normOp ? pointer(normOp.getWeight()) : null();
+    residual ? pointer(residual) : null();
+    result().word(n).perRow(first.getX(), 1).number(normOp ? normOp.getEps() : 0.0);
+    blocks(ni::linearBlocks(spec, n));
+    return {};
+  }
+
+  Status gemm(LinearOp first, LinearOp up, Value residual, ni::Epilogue epilogue, ni::OutputType output) {
+    WeightType weight = first.getWeight().getType();
+    const auto n = static_cast<uint32_t>(weight.getN());
+    const auto tuned = [&](uint32_t rows) {
+      return tunedGemm(formatOf(weight), rows, static_cast<uint32_t>(weight.getK()), epilogue, output, device_.sharedPerBlock);
+    };
+    ni::GemmSpec spec = tuned(rowsOf(first.getX()));
+    if (spilled_.contains(gemmKernel(spec, sm_).name))
+      spec = tuned(1); // the smallest tiles
+    out_.text = gemmKernel(spec, sm_);
+    panels(first.getWeight());
+    up ? panels(up.getWeight()) : null();
+    pointer(first.getX());
+    residual ? pointer(residual) : null();
+    result().word(n).perRow(first.getX(), 1);
+    const uint32_t columns = ni::gemmBlocksX(spec, n);
+    out_.grid = {columns, 0, 1};
+    blocksPerRow(first.getX(), columns, ni::gemmRows(spec));
+    return {};
+  }
+
+  Status embedding(EmbeddingOp op) {
+    WeightType table = op.getWeight().getType();
+    out_.text = embeddingKernel({.format = formatOf(table), .k = static_cast<uint32_t>(table.getK())}, sm_);
+    pointer(op.getTokens()).panels(op.getWeight()).result().word(table.getN());
+    blocksPerRow(op.getResult(), 1);
+    return {};
+  }
+
+  Status norm(Value x, Value weight, Value gate, int64_t heads, double eps, ni::NormKind kind) {
+    const ni::NormSpec spec{.width = static_cast<uint32_t>(widthOf(x) / heads), .kind = kind};
+    out_.text = normKernel(spec, sm_);
+    pointer(x).pointer(weight);
+    gate ? pointer(gate) : null();
+    result().perRow(x, heads).number(eps);
+    blocksPerRow(x, ni::normBlocks(spec, static_cast<uint32_t>(heads)));
+    return {};
+  }
+
+  Status elementwise(Operation *op, ni::ElementwiseOp kind) {
+    const Value a = op->getOperand(0), b = op->getOperand(1);
+    const uint64_t width = widthOf(a);
+    out_.text = elementwiseKernel({.op = kind}, sm_);
+    pointer(a).pointer(b).result().perRow(a, width).word(width);
+    blocksPerRow(a, ni::divideUp(static_cast<uint32_t>(width), ni::kElementwiseThreads * ni::kElementwisePerThread));
+    return {};
+  }
+
+  Result<ni::CacheCodec> codecOf(KvCacheType cache) const {
+    if (cache.getElementType().isInteger(8))
+      return ni::CacheCodec::Int8;
+    if (cache.getElementType().isF32())
+      return fail("has a cache of float32");
+    return ni::CacheCodec::Bf16;
+  }
+
+  Status attention(AttentionOp op) {
+    KvCacheType cache = op.getCache().getType();
+    NINFER_ASSIGN_OR_RETURN(const ni::CacheCodec codec, codecOf(cache));
+    const auto heads = static_cast<uint32_t>(op.getHeads()), kvHeads = static_cast<uint32_t>(op.getKvHeads()),
+               dim = static_cast<uint32_t>(cache.getHeadDim());
+    const uint64_t capacity = cache.getCapacity();
+    const double scale = op.getScale() * kLog2E;
+    pointer(op.getQuery()).pointer(op.getCache()).pointer(op.getCache(), 1);
+    if (kernel_.getFamily() == "cuda.attention_decode") {
+      const ni::AttentionDecodeSpec spec{
+          .heads = heads, .kvHeads = kvHeads, .dim = dim, .rows = rowsOf(op.getQuery()), .codec = codec};
+      if (!ni::attentionAccepts(spec))
+        return fail("decode attention takes no such heads");
+      // Enough blocks for every multiprocessor, none with less than two tiles of keys when the cache is full.
+      const uint32_t most = std::max<uint32_t>(1, capacity / (2 * ni::kAttentionKeys));
+      const uint32_t splits = std::clamp<uint32_t>(device_.multiprocessors / kvHeads, 1, most);
+      out_.text = attentionDecodeKernel(spec, sm_);
+      out_.scratchBytes = uint64_t{kvHeads} * splits * ni::attentionScratch(spec) * sizeof(float);
+      out_.counterBytes = kvHeads * sizeof(uint32_t);
+      null().result().own(0).own(1).position().perRow(op.getQuery(), 1).word(capacity).word(splits).number(scale);
+      out_.grid = {kvHeads, 0, 1};
+      blocks(uint64_t{kvHeads} * splits);
+    } else if (kernel_.getFamily() == "cuda.attention_prefill") {
+      ni::AttentionPrefillSpec spec{.heads = heads, .kvHeads = kvHeads, .dim = dim, .codec = codec};
+      // Twice the rows share each tile of keys and values, where the registers hold them.
+      if (rowsOf(op.getQuery()) > ni::prefillRows(spec) && dim <= 128)
+        spec.warps = 8;
+      if (spilled_.contains(attentionPrefillKernel(spec, sm_).name))
+        spec.warps = 4;
+      if (!ni::prefillAccepts(spec))
+        return fail("prefill attention takes no such heads");
+      out_.text = attentionPrefillKernel(spec, sm_);
+      null().result().position().perRow(op.getQuery(), 1).word(capacity).number(scale);
+      out_.grid = {0, heads, 1};
+      blocksPerRow(op.getQuery(), heads, ni::prefillRows(spec));
+    } else {
+      out_.text = attentionRowsKernel({.heads = heads, .kvHeads = kvHeads, .dim = dim, .codec = codec}, sm_);
+      result().position().word(capacity).number(scale);
+      out_.grid = {heads, 0, 1};
+      blocksPerRow(op.getQuery(), heads);
+    }
+    return {};
+  }
+
+  Status causalConv(CausalConvOp op) {
+    if (!op->hasAttr(NinferDialect::kJoined))
+      return fail("has results that others than one delta rule read");
+    const ni::CausalConvSpec spec{.taps = static_cast<uint32_t>(op.getWeight().getType().getN()),
+                                  .queryWidth = static_cast<uint32_t>(widthOf(op.getQuery())),
+                                  .keyWidth = static_cast<uint32_t>(widthOf(op.getKey())),
+                                  .valueWidth = static_cast<uint32_t>(widthOf(op.getValue()))};
+    if (!ni::convAccepts(spec))
+      return fail("has a projection of odd width");
+    out_.text = causalConvKernel(spec, sm_);
+    pointer(op.getQuery()).pointer(op.getKey()).pointer(op.getValue()).pointer(op.getWeight()).pointer(op.getTail());
+    result().perRow(op.getQuery(), 1).word(spec.queryWidth).word(spec.keyWidth).word(spec.valueWidth);
+    const uint32_t columns = ni::convBlocksX(spec);
+    out_.grid = {columns, 0, 1};
+    blocksPerRow(op.getQuery(), columns, ni::kConvRows);
+    return {};
+  }
+
+  Status gatedDelta(GatedDeltaOp op) {
+    DeltaStateType state = op.getState().getType();
+    const ni::GatedDeltaSpec spec{.keyHeads = static_cast<uint32_t>(op.getKeyHeads()),
+                                  .valueHeads = static_cast<uint32_t>(state.getValueHeads()),
+                                  .keyDim = static_cast<uint32_t>(state.getKeyDim()),
+                                  .valueDim = static_cast<uint32_t>(state.getValueDim())};
+    out_.text = gatedDeltaKernel(spec, sm_);
+    // Columns of one buffer, if a convolution wrote them.
+    const bool joined = op->hasAttr(NinferDialect::kJoined);
+    const uint64_t q = widthOf(op.getQuery()), k = widthOf(op.getKey()), v = widthOf(op.getValue());
+    pointer(op.getQuery()).pointer(op.getKey(), 0, 0, joined ? q * kActivationBytes : 0);
+    pointer(op.getValue(), 0, 0, joined ? (q + k) * kActivationBytes : 0);
+    pointer(op.getA()).pointer(op.getB()).pointer(op.getALog()).pointer(op.getDtBias()).pointer(op.getState());
+    result().perRow(op.getValue(), 1);
+    word(joined ? q + k + v : q).word(joined ? q + k + v : k).word(joined ? q + k + v : v).word(widthOf(op.getA()));
+    const uint32_t columns = ni::deltaBlocksX(spec);
+    out_.grid = {columns, 0, 1};
+    blocks(uint64_t{columns} * spec.valueHeads);
+    return {};
+  }
+
+  Status moeRoute(MoeRouteOp op) {
+    out_.text = moeRouteKernel({.experts = static_cast<uint32_t>(widthOf(op.getLogits())),
+                                .topK = static_cast<uint32_t>(op.getTopK())},
+                               sm_);
+    pointer(op.getLogits()).result();
+    blocksPerRow(op.getLogits(), 1);
+    return {};
+  }
+
+  Status moeUp(MoeUpOp op) {
+    WeightType bank = op.getBank().getType();
+    const auto k = static_cast<uint32_t>(bank.getK()), topK = static_cast<uint32_t>(op.getTopK());
+    const auto inner = static_cast<uint32_t>(bank.getN() / op.getExperts() / 2);
+    // As a linear map of one row with gate and up.
+    const ni::LinearSpec linear = tunedLinear(formatOf(bank), 1, k, ni::Prologue::None, ni::Epilogue::Swiglu);
+    const ni::MoeUpSpec spec{
+        .format = formatOf(bank), .k = k, .topK = topK, .warpsK = linear.warpsK, .depth = linear.depth};
+    out_.text = moeUpKernel(spec, sm_);
+    panels(op.getBank()).pointer(op.getX()).pointer(op.getRoutes()).result().word(op.getExperts()).word(inner);
+    const uint32_t columns = ni::linearBlocks(ni::moeUpLinear(spec), inner);
+    out_.grid = {columns, 0, 1};
+    blocksPerRow(op.getX(), uint64_t{columns} * topK);
+    return {};
+  }
+
+  Status moeDown(MoeDownOp op) {
+    WeightType bank = op.getBank().getType();
+    const auto n = static_cast<uint32_t>(bank.getN() / op.getExperts());
+    const ni::MoeDownSpec spec{.format = formatOf(bank),
+                               .k = static_cast<uint32_t>(bank.getK()),
+                               .topK = static_cast<uint32_t>(op.getTopK())};
+    out_.text = moeDownKernel(spec, sm_);
+    panels(op.getBank()).pointer(op.getProducts()).pointer(op.getRoutes()).result().word(op.getExperts()).word(n);
+    const uint32_t columns = n / ni::kPanelRows;
+    out_.grid = {columns, 0, 1};
+    blocksPerRow(op.getProducts(), columns);
+    return {};
+  }
+
+  /// [head_norm] [head_norm] rope, rope, kv_append.
+  Status ropeAppend(FusedOp group) {
+    auto append = *group.getBlock()->getOps<KvAppendOp>().begin();
+    auto query = group.getYield().getValues().front().getDefiningOp<RopeOp>();
+    auto key = append.getKey().getDefiningOp<RopeOp>();
+    KvCacheType cache = append.getCache().getType();
+    RopeTableType table = query.getTable().getType();
+    if (query.getTable() != key.getTable() || query.getPosition() != append.getPosition() ||
+        key.getPosition() != append.getPosition())
+      return fail("query, key and cache have different rope tables or positions");
+    auto queryNorm = query.getX().getDefiningOp<HeadNormOp>(), keyNorm = key.getX().getDefiningOp<HeadNormOp>();
+    if (!queryNorm != !keyNorm ||
+        (queryNorm && (queryNorm.getEps() != keyNorm.getEps() || queryNorm.getUnitOffset() != keyNorm.getUnitOffset())))
+      return fail("query and key have different norms");
+    NINFER_ASSIGN_OR_RETURN(const ni::CacheCodec codec, codecOf(cache));
+    const ni::RopeAppendSpec spec{.heads = static_cast<uint32_t>(query.getHeads()),
+                                  .kvHeads = static_cast<uint32_t>(cache.getKvHeads()),
+                                  .dim = static_cast<uint32_t>(cache.getHeadDim()),
+                                  .pairs = static_cast<uint32_t>(table.getPairs()),
+                                  .codec = codec,
+                                  .norm = !queryNorm                  ? ni::HeadNorm::None
+                                          : queryNorm.getUnitOffset() ? ni::HeadNorm::UnitOffset
+                                                                      : ni::HeadNorm::Plain};
+    out_.text = ropeAppendKernel(spec, sm_);
+    const Value q = queryNorm ? queryNorm.getX() : query.getX(), k = keyNorm ? keyNorm.getX() : key.getX();
+    pointer(q).pointer(k).pointer(append.getValue());
+    queryNorm ? pointer(queryNorm.getWeight()).pointer(keyNorm.getWeight()) : null().null();
+    pointer(query.getTable()).result().pointer(append.getCache()).pointer(append.getCache(), 1).position();
+    perRow(q, 1).word(cache.getCapacity()).word(widthOf(q)).word(widthOf(k)).word(widthOf(append.getValue()));
+    number(queryNorm ? queryNorm.getEps() : 0.0);
+    blocksPerRow(q, ni::ropeBlocks(spec, 1));
+    return {};
+  }
+
+  mutable KernelOp kernel_; // a handle, without const accessors
+  Operation *body_ = nullptr;
+  const Device &device_;
+  const std::set<std::string> &spilled_;
+  uint32_t sm_;
+  SpecializedKernel out_;
+};
+
+} // namespace
+
+Result<SpecializedKernel> specialize(KernelOp kernel, const Device &device, const std::set<std::string> &spilled) {
+  return Specializer(kernel, device, spilled).run();
+}
+
+} // namespace ninfer::cuda

@@ -1,0 +1,55 @@
+// Launches on a device. Calls of phases with one row are captured into a graph on their first use; rows and position of a
+// call are in device memory, so that the graph serves every position.
+#ifndef NINFER_RUNTIME_EXECUTOR_CUDAEXECUTOR_H
+#define NINFER_RUNTIME_EXECUTOR_CUDAEXECUTOR_H
+
+#include "runtime/executor/Executor.h"
+
+#include <map>
+
+namespace ninfer {
+
+class CudaExecutor final : public Executor {
+public:
+  static Result<std::unique_ptr<Executor>> create(const Engine &engine);
+  bool run(ProgramPhase &phase, int64_t rows, int64_t position, const std::atomic<bool> &stop) override;
+  bool clearStates() override;
+  std::byte *arena() override { return nullptr; }
+
+  /// Pinned memory of the host: tokens and logits of every phase, and the call.
+  static uint64_t hostBytes(const plan::Target &target);
+
+private:
+  explicit CudaExecutor(const Engine &engine) : engine_(engine) {}
+
+  /// What a phase needs on the device, beside its launches.
+  struct PhaseDevice {
+    std::vector<cuda::DeviceLaunch> launches;
+    cuda::DevicePointer tokens = 0, logits = 0;
+    cuda::GraphExec graph;
+  };
+
+  void resolve(const plan::Target &target);
+  cuda::DevicePointer address(const plan::Ref &ref) const;
+  /// Host code: built-ins of Setup, whose states then go to the device.
+  Status setup(ProgramPhase &phase);
+  Status call(ProgramPhase &phase, PhaseDevice &device, int64_t rows, int64_t position);
+  /// Copies in, kernels, copies out.
+  Status enqueue(const ProgramPhase &phase, const PhaseDevice &device, int64_t rows) const;
+  Status capture(const ProgramPhase &phase, PhaseDevice &device);
+  /// Keeps the failure; true when there is none.
+  bool keep(Status status);
+
+  const Engine &engine_;
+  std::vector<uint64_t> stateOffsets_;
+  uint64_t statesBytes_ = 0, arenaBytes_ = 0;
+  cuda::DeviceMemory memory_; ///< states, arena, call
+  cuda::HostMemory host_;
+  int32_t *callHost_ = nullptr; ///< rows, position
+  std::map<const plan::Phase *, PhaseDevice> phases_;
+  cuda::Stream stream_; ///< last: destroyed before the memory its work uses
+};
+
+} // namespace ninfer
+
+#endif // NINFER_RUNTIME_EXECUTOR_CUDAEXECUTOR_H
