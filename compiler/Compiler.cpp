@@ -419,6 +419,8 @@ private:
     const PlanLedger ledger = planLedger(view, target);
     report.stateBytes = ledger.states;
     report.arenaBytes = ledger.arena;
+    report.onDevice = ledger.onDevice;
+    report.packedBytes = ledger.packed;
     report.scratchBytesPerThread = ledger.scratchPerThread;
     if (const plan::Phase *decode = PlanView::findPhase(target, plan::PhaseKind::Decode)) {
       report.decodeBytesRead = phaseBytesRead(*decode, 1);

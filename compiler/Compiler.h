@@ -70,6 +70,8 @@ struct TargetReport {
   uint64_t codeBytes = 0;
   // Ledger of one context, bytes.
   uint64_t stateBytes = 0, arenaBytes = 0, scratchBytesPerThread = 0;
+  bool onDevice = false; ///< states, arena and packed weights are memory of a device
+  uint64_t packedBytes = 0;
   // Cost model.
   uint64_t decodeBytesRead = 0, decodeFlops = 0;
 };

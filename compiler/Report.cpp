@@ -37,6 +37,7 @@ Json targetJson(const BuildReport &report, const TargetReport &target) {
             {"plan_bytes", report.planBytes},
             {"state_bytes", target.stateBytes},
             {"arena_bytes", target.arenaBytes},
+            {"packed_bytes", target.packedBytes},
             {"scratch_bytes_per_thread", target.scratchBytesPerThread},
             {"total_bytes_one_thread", report.payloadBytes + report.planBytes + target.stateBytes +
                                            target.arenaBytes + target.scratchBytesPerThread}}},
@@ -96,8 +97,9 @@ std::string reportText(const BuildReport &report) {
       out += ", code " + formatBytes(target.codeBytes);
     out += "\n  memory for " + std::to_string(report.maxContext) + " positions: states " +
            formatBytes(target.stateBytes) + ", arena " + formatBytes(target.arenaBytes) +
-           ", scratch " + formatBytes(target.scratchBytesPerThread) +
-           " per thread; decode reads at most " + formatBytes(target.decodeBytesRead) +
+           (target.onDevice ? ", packed weights " + formatBytes(target.packedBytes)
+                            : ", scratch " + formatBytes(target.scratchBytesPerThread) + " per thread") +
+           "; decode reads at most " + formatBytes(target.decodeBytesRead) +
            " per token\n";
   }
   out += (report.output.empty() ? "dry run, nothing written" : report.output) + ": " +

@@ -52,8 +52,11 @@ private:
   /// Kernels shared by structure differ by what they store: float32 for the caller and for routers, columns of one buffer
   /// between a convolution and its delta rule.
   LogicalResult markWideResults() {
-    for (func::FuncOp function : componentFunctions(getOperation()))
-      for (Value value : function.getBody().front().getTerminator()->getOperands()) {
+    for (func::FuncOp function : componentFunctions(getOperation())) {
+      FailureOr<Block *> block = bodyOf(function);
+      if (failed(block))
+        return failure();
+      for (Value value : (*block)->getTerminator()->getOperands()) {
         Operation *op = value.getDefiningOp();
         if (!op)
           continue;
@@ -62,6 +65,7 @@ private:
                                       "and what the caller reads in float32 (a traced layer: build for another target)";
         op->setAttr(NinferDialect::kWide, UnitAttr::get(op->getContext()));
       }
+    }
     getOperation().walk([](MoeRouteOp route) {
       if (Operation *op = route.getLogits().getDefiningOp())
         op->setAttr(NinferDialect::kWide, UnitAttr::get(op->getContext()));

@@ -50,6 +50,11 @@ PlanLedger planLedger(const PlanView &view, const plan::Target &target) {
     ledger.states += state->bytes();
   ledger.arena = target.arena_bytes();
   ledger.scratchPerThread = target.scratch_bytes_per_thread();
+  if (target.cuda()) {
+    ledger.onDevice = true;
+    ledger.packed = target.cuda()->packed_bytes();
+    ledger.staging = target.cuda()->staging_bytes();
+  }
   return ledger;
 }
 
@@ -114,7 +119,7 @@ std::string describePlan(const PlanView &view, const std::string &fileName) {
     if (const std::string drafts = draftText(*target, model); !drafts.empty())
       out += label("drafts") + drafts + "\n";
     out += label("memory") + "states " + formatBytes(ledger.states) + ", arena " +
-           formatBytes(ledger.arena) + ", scratch " + formatBytes(ledger.scratchPerThread) +
+           formatBytes(ledger.arena) + (ledger.onDevice ? ", packed weights " + formatBytes(ledger.packed) : "") + ", scratch " + formatBytes(ledger.scratchPerThread) +
            " per thread\n";
   }
   for (const plan::Blob *blob : *plan.blobs())
@@ -196,6 +201,10 @@ std::string describeLedger(const PlanView &view, uint64_t threads) {
     };
     line("weights", ledger.weights, "mapped from the artifact");
     line("plan", ledger.plan, "mapped from the plan");
+    if (ledger.onDevice) {
+      line("packed", ledger.packed, "weights on the device");
+      line("staging", ledger.staging, "on the device, while weights are loaded; not in the total");
+    }
     std::map<std::string, std::pair<uint64_t, uint64_t>> kinds; // count, bytes
     for (const plan::State *state : *target->states()) {
       auto &entry = kinds[text(state->kind())];

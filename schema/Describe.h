@@ -19,8 +19,11 @@ struct PlanLedger {
   uint64_t states = 0;
   uint64_t arena = 0;
   uint64_t scratchPerThread = 0;
+  bool onDevice = false; ///< states and arena are memory of a device, and so are:
+  uint64_t packed = 0;   ///< weights in the order its kernels read
+  uint64_t staging = 0;  ///< while they are loaded
   uint64_t total(uint64_t threads) const {
-    return weights + plan + states + arena + scratchPerThread * threads;
+    return weights + plan + packed + states + arena + scratchPerThread * threads;
   }
 };
 PlanLedger planLedger(const PlanView &view, const plan::Target &target);
