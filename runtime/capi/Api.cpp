@@ -238,6 +238,7 @@ ninfer_status ninfer_engine_get_ledger(const ninfer_engine *engine, const ninfer
     result.anonymous_bytes = made.anonymousBytes();
     result.total_bytes = made.totalBytes();
     result.threads = made.threads;
+    result.device_bytes = made.deviceBytes;
     return writeResult(result, ledger) ? NINFER_OK : usage(kBadStruct, error);
   });
 }

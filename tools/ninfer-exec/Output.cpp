@@ -110,6 +110,8 @@ void printStats(const Engine &engine, const CommonOptions &options, const Contex
                formatBytes(ledger->plan_bytes).c_str(), formatBytes(ledger->code_bytes).c_str(),
                formatBytes(ledger->state_bytes).c_str(), formatBytes(ledger->arena_bytes).c_str(),
                formatBytes(ledger->scratch_bytes).c_str(), formatBytes(ledger->host_bytes).c_str());
+  if (ledger->device_bytes)
+    std::fprintf(stderr, "device      %s: packed weights, states and activations\n", formatBytes(ledger->device_bytes).c_str());
   const uint64_t peak = peakResidentBytes();
   std::fprintf(stderr, "peak RSS    %s, of which %s before anything was opened\n", formatBytes(peak).c_str(),
                formatBytes(gStartResident).c_str());

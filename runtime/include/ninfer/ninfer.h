@@ -174,6 +174,7 @@ typedef struct ninfer_ledger {
   uint64_t total_bytes;    /* all of the above */
   uint32_t threads;
   uint32_t reserved;
+  uint64_t device_bytes;   /* memory of a GPU: packed weights, and states and activations of one context; 0 on a CPU */
 } ninfer_ledger;
 
 NINFER_API ninfer_status ninfer_engine_get_ledger(const ninfer_engine *engine,
