@@ -2,6 +2,8 @@
 // and against single steps. How the runtime strings them together: test/unit/runtime.
 #include "HybridModel.h"
 
+#include "runtime/executor/CpuExecutor.h"
+
 #include <nlohmann/json.hpp>
 
 using namespace ninfer;
