@@ -38,7 +38,7 @@ ni::GemmSpec tunedGemm(ni::Format format, uint32_t rows, uint32_t k, ni::Epilogu
                        uint32_t sharedPerBlock) {
   ni::GemmSpec s{.format = format, .k = k, .epilogue = epilogue, .output = output};
   // 128 rows unpack each weight once per 64 multiplications of a lane instead of 32; below that they would be padding.
-  s.tiles = rows > 64 ? 8 : 4;
+  s.tiles = rows > 64 && ni::groupSize(format) == 0 ? 8 : 4;
   if (ni::gemmShared(s) > sharedPerBlock)
     s.tiles = 4;
   for (ni::GemmSpec deeper = s; deeper.stages < 4; s = deeper) {
@@ -46,7 +46,7 @@ ni::GemmSpec tunedGemm(ni::Format format, uint32_t rows, uint32_t k, ni::Epilogu
     if (ni::gemmShared(deeper) > sharedPerBlock)
       break;
   }
-  s.blocksPerSm = s.tiles == 4 && 2 * ni::gemmShared(s) <= sharedPerBlock ? 2 : 1;
+  s.blocksPerSm = ni::groupSize(format) == 0 && s.tiles == 4 && 2 * ni::gemmShared(s) <= sharedPerBlock ? 2 : 1;
   return s;
 }
 

@@ -50,6 +50,17 @@ TEST(Collectives, ShuffleReadsTheNamedLane) {
   }
 }
 
+TEST(Collectives, UniformIsCheckedAndNeedsAllLanes) {
+  EXPECT_EQ(run(64, [] { ni::uniform(ni::warpIndex()); }).message, "");
+  EXPECT_NE(run(64, [] { ni::uniform(ni::threadIndex()); }).message.find("lanes of a warp differ in a uniform value"),
+            std::string::npos);
+  const auto one = run(32, [] {
+    if (ni::laneIndex() == 0)
+      ni::uniform(ni::warpIndex());
+  });
+  EXPECT_NE(one.message.find("warp collective never completes"), std::string::npos) << one.message;
+}
+
 TEST(Collectives, MmaFragmentsAreThoseOfCutlass) {
   std::mt19937 random(1);
   float a[16 * 16], b[8 * 16], c[16 * 8], d[16 * 8];

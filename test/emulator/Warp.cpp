@@ -135,6 +135,8 @@ uint32_t ni_host_shuffle(uint32_t v, uint32_t source, int line, const char *file
   return warp.in[parity][7][source & 31];
 }
 
+void ni_host_not_uniform(int line, const char *file) { fail("lanes of a warp differ in a uniform value", {line, file}); }
+
 void ni_host_mma_bf16(float *d, const uint32_t *a, uint32_t b0, uint32_t b1, int line, const char *file) {
   Warp &warp = *current->warp;
   const uint32_t lane = current->lane();

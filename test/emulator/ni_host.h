@@ -34,6 +34,7 @@ void ni_host_access(const void *p, u32 bytes, u32 alignment, Access kind, int li
 void ni_host_block_sync(int line, const char *file);
 void ni_host_warp_sync(int line, const char *file);
 u32 ni_host_atomic_increment(u32 *p, int line, const char *file);
+void ni_host_not_uniform(int line, const char *file);
 u32 ni_host_shuffle(u32 v, u32 source, int line, const char *file);
 void ni_host_mma_bf16(float *d, const u32 *a, u32 b0, u32 b1, int line, const char *file);
 void ni_host_load_matrix(u32 *r, const void *row, bool transposed, int line, const char *file);
@@ -91,6 +92,13 @@ NI_FN u32 asBits(float f) { return __builtin_bit_cast(u32, f); }
 
 NI_FN u32 shuffle(u32 v, u32 lane, NI_SITE) { return host::ni_host_shuffle(v, lane, line, file); }
 NI_FN float shuffle(float v, u32 lane, NI_SITE) { return asFloat(host::ni_host_shuffle(asBits(v), lane, line, file)); }
+/// Stops when the lanes disagree.
+NI_FN u32 uniform(u32 v, NI_SITE) {
+  const u32 first = host::ni_host_shuffle(v, 0, line, file);
+  if (first != v)
+    host::ni_host_not_uniform(line, file);
+  return v;
+}
 NI_FN u32 shuffleXor(u32 v, u32 mask, NI_SITE) { return host::ni_host_shuffle(v, laneIndex() ^ mask, line, file); }
 NI_FN float shuffleXor(float v, u32 mask, NI_SITE) {
   return asFloat(host::ni_host_shuffle(asBits(v), laneIndex() ^ mask, line, file));
@@ -151,6 +159,10 @@ NI_FN float rootReciprocalApprox(float x) { return 1.0f / host::ni_host_root(flu
 
 NI_FN u32 fmaBf16x2(u32 a, u32 b, u32 c) { return host::ni_host_fma_bf16(a, b, c); }
 NI_FN void mmaBf16(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1, NI_SITE) {
+  host::ni_host_mma_bf16(d, a, b0, b1, line, file);
+}
+NI_FN void mmaBf16Set(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1, NI_SITE) {
+  d[0] = d[1] = d[2] = d[3] = 0.0f;
   host::ni_host_mma_bf16(d, a, b0, b1, line, file);
 }
 NI_FN void loadMatrix(u32 (&r)[4], const void *row, NI_SITE) {

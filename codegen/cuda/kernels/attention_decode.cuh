@@ -152,7 +152,7 @@ private:
   /// Online softmax: scores of one tile become weights, relative to the maximum so far.
   NI_FN void weigh(const AttentionDecodeArgs &a, Shared *sm, u32 first, u32 end, u32 position) {
     const u32 lane = laneIndex(), key = first + lane;
-    for (u32 v = warpIndex(); v < a.rows * kGroup; v += kAttentionWarps) {
+    for (u32 v = uniform(warpIndex()); v < a.rows * kGroup; v += kAttentionWarps) {
       const bool seen = key < end && key <= position + v / kGroup;
       const float s = seen ? sharedLoad(&sm->scores[v][lane]) * a.scale : kNone;
       const float before = sharedLoad(&sm->maximum[v]), now = maximum(before, warpMaximum(s));

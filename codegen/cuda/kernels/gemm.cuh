@@ -40,7 +40,7 @@ struct Gemm {
   };
 
   NI_FN void run(const GemmArgs &a, Shared *sm) {
-    const u32 warpN = warpIndex() % kGemmWarpsN, warpRows = warpIndex() / kGemmWarpsN;
+    const u32 warp = uniform(warpIndex()), warpN = warp % kGemmWarpsN, warpRows = warp / kGemmWarpsN;
     const u32 firstRow = blockY() * kRows;
     NI_UNROLL
     for (u32 s = 0; s < S.stages - 1; ++s) {
@@ -83,7 +83,7 @@ private:
   /// Starts the copies of block c. Rows lie as [row][16 chunks of 16 bytes], chunk j of row r at j ^ (r & 7), so that the
   /// 8 rows of an ldmatrix lie in different banks.
   NI_FN void copyBlock(const GemmArgs &a, u8 *stage, u32 firstRow, u32 c) {
-    NI_UNROLL
+    NI_NO_UNROLL // unrolled, the addresses of all chunks would stay in registers across the main loop, and those spill
     for (u32 i = 0; i < kRows * 16 / kGemmThreads; ++i) {
       const u32 chunk = threadIndex() + i * kGemmThreads, row = chunk / 16, j = chunk % 16, k = c * kBlockK + j * 8;
       const bool valid = firstRow + row < a.rows && k < S.k;
@@ -91,6 +91,7 @@ private:
                 valid);
     }
     constexpr u32 kChunks = gemmBlockBytes(F) / 16, kCodes = blockCodeBytes(F) / 16, kHigh = blockHighBytes(F) / 16;
+    NI_NO_UNROLL
     for (u32 i = threadIndex(); i < kGemmPanels * kChunks; i += kGemmThreads) {
       const u32 panel = i / kChunks, j = i % kChunks;
       const BlockPlace from = placeOf(F, panelOf(a, panel), S.k, c);
@@ -104,6 +105,7 @@ private:
   NI_FN void multiply(const u8 *stage, u32 warpN, u32 warpRows, Sums &sums) {
     constexpr u32 kGroupSteps = Block::kGroupSteps, kUnit = kGroupSteps == 4 ? 4 : 2; // steps whose operands are held
     const u32 lane = laneIndex();
+    const u8 *rows = stage + (warpRows * S.tiles * 8 + (lane & 7)) * 256; // row & 7 is lane & 7 in every tile
     Block blocks[2];
     NI_UNROLL
     for (u32 p = 0; p < 2; ++p) {
@@ -120,18 +122,19 @@ private:
           blocks[p].fragment(unit + s, weights[p][s]);
       NI_UNROLL
       for (u32 tile = 0; tile < S.tiles; ++tile) {
-        const u32 row = warpRows * S.tiles * 8 + tile * 8 + (lane & 7);
         float group[2][4] = {};
         NI_UNROLL
         for (u32 s = 0; s < kUnit; s += 2) {
           u32 x[4]; // both halves of k of steps s and s + 1
-          loadMatrix(x, stage + row * 256 + (((2 * (unit + s) + lane / 8) ^ (row & 7)) * 16));
+          loadMatrix(x, rows + tile * 8 * 256 + (((2 * (unit + s) + lane / 8) ^ (lane & 7)) * 16));
           NI_UNROLL
           for (u32 h = 0; h < 2; ++h)
             NI_UNROLL
             for (u32 p = 0; p < 2; ++p)
               multiplyStep(blocks[p], unit + s + h, weights[p][s + h], x[2 * h], x[2 * h + 1], group[p], sums.v[p][tile]);
         }
+        if (tile % 2 == 1)
+          warpSync(); // keeps ptxas from loading the operands of all tiles at once, which spills
       }
     }
   }

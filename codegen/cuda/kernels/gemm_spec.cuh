@@ -11,7 +11,7 @@ struct GemmSpec {
   u32 k; ///< a multiple of 8
   Epilogue epilogue = Epilogue::Store;
   OutputType output = OutputType::Bf16;
-  u32 tiles = 4;  ///< tiles of 8 rows of x per warp: 4 or 8
+  u32 tiles = 4;  ///< tiles of 8 rows of x per warp: 4, or 8 without group scales (with them 255 registers spill)
   u32 stages = 2; ///< blocks of 128 k in flight
   u32 blocksPerSm = 1;
 };
@@ -37,7 +37,7 @@ constexpr u32 gemmShared(const GemmSpec &s) {
   return larger(s.stages * gemmStageBytes(s), gemmRows(s) * gemmResultStride(s) * 4);
 }
 constexpr bool gemmAccepts(const GemmSpec &s) {
-  return hasPanels(s.format) && s.k >= 8 && s.k <= (1u << 20) && s.k % 8 == 0 && (s.tiles == 4 || s.tiles == 8) &&
+  return hasPanels(s.format) && s.k >= 8 && s.k <= (1u << 20) && s.k % 8 == 0 && (s.tiles == 4 || (s.tiles == 8 && groupSize(s.format) == 0)) &&
          s.stages >= 2 && s.stages <= 4;
 }
 

@@ -50,7 +50,7 @@ struct Linear {
   };
 
   NI_FN void run(const LinearArgs &a, Shared *sm) {
-    const u32 warp = warpIndex(), lane = laneIndex();
+    const u32 warp = uniform(warpIndex()), lane = laneIndex();
     const u32 warpK = warp % S.warpsK, warpN = warp / S.warpsK;
     const u32 panels = divideUp(a.n, kPanelRows);
     Ring ring;

@@ -122,7 +122,7 @@ struct MoeDown {
   static_assert(sizeof(Shared) == moeDownShared(S));
 
   NI_FN void run(const u8 *bank, const u16 *products, const float *routes, u16 *out, u32 experts, u32 n, Shared *sm) {
-    const u32 row = blockY(), slot = warpIndex(), lane = laneIndex();
+    const u32 row = blockY(), slot = uniform(warpIndex()), lane = laneIndex();
     stage(products + static_cast<u64>(row) * S.topK * S.k, sm);
     const u64 panel = static_cast<u64>(expertOf(routes, S.topK, row, slot, experts)) * (n / kPanelRows) + blockX();
     const u8 *weight = bank + panel * panelBytes(S.format, S.k);

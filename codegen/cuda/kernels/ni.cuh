@@ -38,8 +38,7 @@ namespace ni {
 // --- who am I -------------------------------------------------------------------------------------------------------
 NI_FN u32 threadIndex() { return threadIdx.x; }
 NI_FN u32 laneIndex() { return threadIdx.x & 31u; }
-/// Same value in all lanes; the shuffle lets the compiler know.
-NI_FN u32 warpIndex() { return __shfl_sync(0xffffffffu, threadIdx.x >> 5, 0); }
+NI_FN u32 warpIndex() { return threadIdx.x >> 5; }
 NI_FN u32 blockX() { return blockIdx.x; }
 NI_FN u32 blockY() { return blockIdx.y; }
 NI_FN u32 blockZ() { return blockIdx.z; }
@@ -61,6 +60,8 @@ NI_FN u32 shuffleXor(u32 v, u32 mask) { return __shfl_xor_sync(0xffffffffu, v, m
 NI_FN float shuffleXor(float v, u32 mask) { return __shfl_xor_sync(0xffffffffu, v, mask); }
 NI_FN float shuffle(float v, u32 lane) { return __shfl_sync(0xffffffffu, v, lane); }
 NI_FN u32 shuffle(u32 v, u32 lane) { return __shfl_sync(0xffffffffu, v, lane); }
+/// A value that is the same in all lanes, in a way the compiler sees: branches on it need no convergence code.
+NI_FN u32 uniform(u32 v) { return __shfl_sync(0xffffffffu, v, 0); }
 
 // --- memory ---------------------------------------------------------------------------------------------------------
 /// Global memory, aligned to sizeof(T). T: u8, i8, u16, u32, i32, float, Words2, Words4.
@@ -178,6 +179,13 @@ NI_FN void mmaBf16(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) {
                "{%0, %1, %2, %3};"
                : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+/// d = A * B: the first step of a sum, without registers of zeros.
+NI_FN void mmaBf16Set(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) {
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+               "{%10, %10, %10, %10};"
+               : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "f"(0.0f));
 }
 /// Four 8x8 matrices of 16-bit words; lane 8 m + i gives the address of row i of matrix m. Lane 4 g + t receives words
 /// 2 t, 2 t + 1 of row g of matrix m in r[m]; transposed: words g of rows 2 t, 2 t + 1.

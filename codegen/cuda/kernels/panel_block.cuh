@@ -238,20 +238,21 @@ struct PanelBlock<Format::Bf16> {
   }
 };
 
-/// Step s of a block: one mma; at the end of a scale group its sum joins `sums`, and `group` starts at zero again.
+/// Step s of a block: one mma. `group` starts anew with every scale group and joins `sums` at its end.
 template <typename Block>
 NI_FN void multiplyStep(const Block &block, u32 s, const u32 (&fragment)[4], u32 b0, u32 b1, float (&group)[4],
                         float (&sums)[4]) {
   if constexpr (Block::kGroupSteps == 0) {
     mmaBf16(sums, fragment, b0, b1);
   } else {
-    mmaBf16(group, fragment, b0, b1);
+    if (s % Block::kGroupSteps == 0)
+      mmaBf16Set(group, fragment, b0, b1);
+    else
+      mmaBf16(group, fragment, b0, b1);
     if (s % Block::kGroupSteps == Block::kGroupSteps - 1)
       NI_UNROLL
-      for (u32 i = 0; i < 4; ++i) {
+      for (u32 i = 0; i < 4; ++i)
         sums[i] = fusedMultiplyAdd(group[i], block.scale(s / Block::kGroupSteps, i >> 1), sums[i]);
-        group[i] = 0.0f;
-      }
   }
 }
 

@@ -32,7 +32,7 @@ struct RopeAppend {
   static constexpr u32 kSteps = divideUp(S.dim, 64); ///< a lane holds elements 64 s + 2 lane, + 1
 
   NI_FN void run(const RopeAppendArgs &a, Shared *sm) {
-    const u32 lane = laneIndex(), item = blockX() * kRopeWarps + warpIndex();
+    const u32 lane = laneIndex(), item = blockX() * kRopeWarps + uniform(warpIndex());
     const u32 row = item / ropeItems(S), head = item % ropeItems(S);
     const bool here = row < a.rows;
     const bool isQuery = head < S.heads, isKey = !isQuery && head < S.heads + S.kvHeads;
