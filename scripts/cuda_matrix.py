@@ -12,12 +12,11 @@ FORMATS = ("q4g64", "q5g64", "q6g64", "w8g32", "nvfp4", "fp8", "bf16")
 def group_of(record):
     """(kernel, format or codec) of a name such as ni_linear_q4g64_r1_k5120_sm89."""
     name = record["name"]
+    if m := re.match(r"ni_(attention_decode|attention_prefill|rope_append)_.*_(bf16|int8)(_|$)", name):
+        return m.group(1), m.group(2) + " cache"
     for fmt in FORMATS:
         if m := re.match(rf"ni_(\w+?)_{fmt}(_|$)", name):
             return m.group(1), fmt
-    for codec in ("bf16", "int8"):
-        if f"_{codec}" in name:
-            return re.match(r"ni_([a-z_]+?)_(h\d|sm)", name).group(1), codec + " cache"
     return re.match(r"ni_([a-z_]+?)(_[a-z]+\d.*|_k\d.*)?_sm\d+", name).group(1), ""
 
 
