@@ -34,6 +34,9 @@ public:
         const plan::Phase &phase = *target_.phases()->Get(i);
         if ((phase.kind() == plan::PhaseKind::Load) != load)
           continue;
+        const auto has = [](const auto *ports) { return ports && ports->size() != 0; };
+        if (isCuda() && (phase.kind() == plan::PhaseKind::Encode || has(phase.inputs()) || has(phase.outputs())))
+          return broken(at("phases", i), "has ports, which a CUDA target has no memory of the host for");
         for (uint32_t k = 0; k < phase.launches()->size(); ++k)
           if (Finding f = launch(at("phases", i) + "." + at("launches", k), phase, *phase.launches()->Get(k)))
             return f;
@@ -150,6 +153,8 @@ private:
     if (builtin != (phase.kind() == plan::PhaseKind::Setup))
       return broken(path + ".kernel", builtin ? "is a built-in, which a CUDA target runs in Setup and Load only"
                                               : "is no built-in, which Setup of a CUDA target wants");
+    if (builtin && kernel.symbol()->string_view() == "copy")
+      return broken(path + ".kernel", "is 'copy', which only Load runs");
     for (uint32_t i = 0; i < launch.args()->size(); ++i) {
       const plan::Ref &ref = *launch.args()->Get(i);
       const std::string name = path + "." + at("args", i);

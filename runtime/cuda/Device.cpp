@@ -2,7 +2,7 @@
 
 #include <cstdio>
 
-namespace ninfer::cuda {
+namespace ninfer::gpu {
 
 namespace {
 
@@ -94,4 +94,4 @@ Status checkDeviceMemory(const Device &device, uint64_t needed, const std::strin
   return status;
 }
 
-} // namespace ninfer::cuda
+} // namespace ninfer::gpu

@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <utility>
 
-namespace ninfer::cuda {
+namespace ninfer::gpu {
 
 class Device {
 public:
@@ -78,6 +78,6 @@ Result<Event> createEvent(const DevicePtr &device);
 /// NB0646 (OutOfMemory) when `needed` device bytes are not free; `parts` says what they are.
 Status checkDeviceMemory(const Device &device, uint64_t needed, const std::string &parts);
 
-} // namespace ninfer::cuda
+} // namespace ninfer::gpu
 
 #endif // NINFER_RUNTIME_CUDA_DEVICE_H

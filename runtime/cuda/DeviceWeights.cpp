@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-namespace ninfer::cuda {
+namespace ninfer::gpu {
 
 namespace {
 
@@ -179,4 +179,4 @@ Status DeviceWeights::fill(const plan::Target &target, std::span<const std::byte
   return d.check(d.streamSynchronize(stream.get()), "cuStreamSynchronize");
 }
 
-} // namespace ninfer::cuda
+} // namespace ninfer::gpu

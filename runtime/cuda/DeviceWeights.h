@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-namespace ninfer::cuda {
+namespace ninfer::gpu {
 
 /// Device memory of a target and one context, bytes, before rounding to pages.
 struct DeviceLedger {
@@ -70,6 +70,6 @@ private:
   DeviceMemory packed_;
 };
 
-} // namespace ninfer::cuda
+} // namespace ninfer::gpu
 
 #endif // NINFER_RUNTIME_CUDA_DEVICEWEIGHTS_H

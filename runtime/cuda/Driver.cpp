@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <dlfcn.h>
 
-namespace ninfer::cuda {
+namespace ninfer::gpu {
 
 namespace {
 
@@ -81,4 +81,4 @@ std::string cudaVersionText(uint32_t version) {
   return "CUDA " + std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
 }
 
-} // namespace ninfer::cuda
+} // namespace ninfer::gpu

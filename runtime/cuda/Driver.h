@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace ninfer::cuda {
+namespace ninfer::gpu {
 
 /// Every entry point: member, exported name (with the suffix of its newest ABI), parameters.
 #define NINFER_CUDA_SYMBOLS(X)                                                                                         \
@@ -87,6 +87,6 @@ private:
 /// "CUDA 13.0" for 13000.
 std::string cudaVersionText(uint32_t version);
 
-} // namespace ninfer::cuda
+} // namespace ninfer::gpu
 
 #endif // NINFER_RUNTIME_CUDA_DRIVER_H

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace ninfer::cuda {
+namespace ninfer::gpu {
 
 using Result32 = int; ///< CUresult
 using DeviceNumber = int;
@@ -25,6 +25,6 @@ inline constexpr int kFunctionMaxDynamicShared = 8;
 inline constexpr unsigned kStreamNonBlocking = 1, kEventDisableTiming = 2;
 inline constexpr int kCaptureThreadLocal = 1;
 
-} // namespace ninfer::cuda
+} // namespace ninfer::gpu
 
 #endif // NINFER_RUNTIME_CUDA_DRIVERTYPES_H

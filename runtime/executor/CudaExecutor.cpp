@@ -26,8 +26,8 @@ uint64_t CudaExecutor::hostBytes(const plan::Target &target) {
 Result<std::unique_ptr<Executor>> CudaExecutor::create(const Engine &engine) {
   std::unique_ptr<CudaExecutor> executor(new CudaExecutor(engine));
   const plan::Target &target = engine.target();
-  const cuda::DevicePtr &device = engine.device()->device();
-  const cuda::DeviceLedger ledger = cuda::deviceLedger(target);
+  const gpu::DevicePtr &device = engine.device()->device();
+  const gpu::DeviceLedger ledger = gpu::deviceLedger(target);
   NINFER_RETURN_IF_ERROR(checkDeviceMemory(*device, ledger.contextBytes(),
                                            "states " + std::to_string(ledger.states) + " bytes, activations " +
                                                std::to_string(ledger.arena) + " bytes"));
@@ -40,9 +40,9 @@ Result<std::unique_ptr<Executor>> CudaExecutor::create(const Engine &engine) {
   executor->statesBytes_ = ledger.states;
   executor->arenaBytes_ = ledger.arena;
   NINFER_ASSIGN_OR_RETURN(executor->memory_,
-                          cuda::allocateDevice(device, ledger.arena + ledger.states + ledger.call, "a context"));
-  NINFER_ASSIGN_OR_RETURN(executor->host_, cuda::allocateHost(device, hostBytes(target), "tokens and logits"));
-  NINFER_ASSIGN_OR_RETURN(executor->stream_, cuda::createStream(device));
+                          gpu::allocateDevice(device, ledger.arena + ledger.states + ledger.call, "a context"));
+  NINFER_ASSIGN_OR_RETURN(executor->host_, gpu::allocateHost(device, hostBytes(target), "tokens and logits"));
+  NINFER_ASSIGN_OR_RETURN(executor->stream_, gpu::createStream(device));
   executor->program_ = std::make_unique<Program>(engine, ContextMemory{});
   executor->resolve(target);
   if (!executor->clearStates())
@@ -54,7 +54,7 @@ void CudaExecutor::resolve(const plan::Target &target) {
   auto *host = static_cast<std::byte *>(host_.get());
   callHost_ = reinterpret_cast<int32_t *>(host);
   host += kAlign;
-  const cuda::DevicePointer call = memory_.get() + statesBytes_ + arenaBytes_;
+  const gpu::DevicePointer call = memory_.get() + statesBytes_ + arenaBytes_;
   for (ProgramPhase &phase : program_->phases()) {
     const plan::Phase &source = *phase.source;
     PhaseDevice &device = phases_[&source];
@@ -76,7 +76,7 @@ void CudaExecutor::resolve(const plan::Target &target) {
   }
 }
 
-cuda::DevicePointer CudaExecutor::address(const plan::Ref &ref) const {
+gpu::DevicePointer CudaExecutor::address(const plan::Ref &ref) const {
   switch (ref.space()) {
   case plan::Space::Arena:
     return memory_.get() + statesBytes_ + ref.offset();
@@ -100,8 +100,8 @@ bool CudaExecutor::keep(Status status) {
 }
 
 bool CudaExecutor::clearStates() {
-  const cuda::Device &device = *engine_.device()->device();
-  const cuda::Driver &d = device.driver();
+  const gpu::Device &device = *engine_.device()->device();
+  const gpu::Driver &d = device.driver();
   if (!keep(device.makeCurrent()))
     return false;
   return statesBytes_ == 0 || (keep(d.check(d.fill(memory_.get(), 0, statesBytes_, stream_.get()), "cuMemsetD8Async")) &&
@@ -129,7 +129,7 @@ bool CudaExecutor::run(ProgramPhase &phase, int64_t rows, int64_t position, cons
 }
 
 Status CudaExecutor::setup(ProgramPhase &phase) {
-  const cuda::Driver &d = engine_.device()->device()->driver();
+  const gpu::Driver &d = engine_.device()->device()->driver();
   for (const ProgramLaunch &launch : phase.launches) {
     std::vector<std::vector<std::byte>> states;
     std::vector<void *> args;
@@ -147,7 +147,7 @@ Status CudaExecutor::setup(ProgramPhase &phase) {
 }
 
 Status CudaExecutor::call(ProgramPhase &phase, PhaseDevice &device, int64_t rows, int64_t position) {
-  const cuda::Driver &d = engine_.device()->device()->driver();
+  const gpu::Driver &d = engine_.device()->device()->driver();
   callHost_[0] = int32_t(rows);
   callHost_[1] = int32_t(position);
   if (phase.maxRows == 1) {
@@ -161,14 +161,14 @@ Status CudaExecutor::call(ProgramPhase &phase, PhaseDevice &device, int64_t rows
 }
 
 Status CudaExecutor::enqueue(const ProgramPhase &phase, const PhaseDevice &device, int64_t rows) const {
-  const cuda::Device &on = *engine_.device()->device();
-  const cuda::Driver &d = on.driver();
-  const cuda::DevicePointer call = memory_.get() + statesBytes_ + arenaBytes_;
+  const gpu::Device &on = *engine_.device()->device();
+  const gpu::Driver &d = on.driver();
+  const gpu::DevicePointer call = memory_.get() + statesBytes_ + arenaBytes_;
   NINFER_RETURN_IF_ERROR(d.check(d.copyToDevice(call, callHost_, kCallBytes, stream_.get()), "cuMemcpyHtoDAsync"));
   if (phase.tokens)
     NINFER_RETURN_IF_ERROR(
         d.check(d.copyToDevice(device.tokens, phase.tokens, size_t(rows) * 4, stream_.get()), "cuMemcpyHtoDAsync"));
-  for (const cuda::DeviceLaunch &launch : device.launches)
+  for (const gpu::DeviceLaunch &launch : device.launches)
     NINFER_RETURN_IF_ERROR(launch.run(on, stream_.get(), rows));
   if (!phase.logits)
     return {};
@@ -179,19 +179,19 @@ Status CudaExecutor::enqueue(const ProgramPhase &phase, const PhaseDevice &devic
 }
 
 Status CudaExecutor::capture(const ProgramPhase &phase, PhaseDevice &device) {
-  const cuda::DevicePtr &on = engine_.device()->device();
-  const cuda::Driver &d = on->driver();
-  NINFER_RETURN_IF_ERROR(d.check(d.beginCapture(stream_.get(), cuda::kCaptureThreadLocal), "cuStreamBeginCapture"));
+  const gpu::DevicePtr &on = engine_.device()->device();
+  const gpu::Driver &d = on->driver();
+  NINFER_RETURN_IF_ERROR(d.check(d.beginCapture(stream_.get(), gpu::kCaptureThreadLocal), "cuStreamBeginCapture"));
   Status enqueued = enqueue(phase, device, 1);
-  cuda::GraphHandle handle = nullptr;
+  gpu::GraphHandle handle = nullptr;
   // Also after a failure: a stream must leave capture.
   Status ended = d.check(d.endCapture(stream_.get(), &handle), "cuStreamEndCapture");
-  const cuda::Graph graph(on, handle);
+  const gpu::Graph graph(on, handle);
   NINFER_RETURN_IF_ERROR(std::move(enqueued));
   NINFER_RETURN_IF_ERROR(std::move(ended));
-  cuda::GraphExecHandle exec = nullptr;
+  gpu::GraphExecHandle exec = nullptr;
   NINFER_RETURN_IF_ERROR(d.check(d.graphInstantiate(&exec, graph.get(), 0), "cuGraphInstantiate"));
-  device.graph = cuda::GraphExec(on, exec);
+  device.graph = gpu::GraphExec(on, exec);
   return {};
 }
 

@@ -24,13 +24,13 @@ private:
 
   /// What a phase needs on the device, beside its launches.
   struct PhaseDevice {
-    std::vector<cuda::DeviceLaunch> launches;
-    cuda::DevicePointer tokens = 0, logits = 0;
-    cuda::GraphExec graph;
+    std::vector<gpu::DeviceLaunch> launches;
+    gpu::DevicePointer tokens = 0, logits = 0;
+    gpu::GraphExec graph;
   };
 
   void resolve(const plan::Target &target);
-  cuda::DevicePointer address(const plan::Ref &ref) const;
+  gpu::DevicePointer address(const plan::Ref &ref) const;
   /// Host code: built-ins of Setup, whose states then go to the device.
   Status setup(ProgramPhase &phase);
   Status call(ProgramPhase &phase, PhaseDevice &device, int64_t rows, int64_t position);
@@ -43,11 +43,11 @@ private:
   const Engine &engine_;
   std::vector<uint64_t> stateOffsets_;
   uint64_t statesBytes_ = 0, arenaBytes_ = 0;
-  cuda::DeviceMemory memory_; ///< states, arena, call
-  cuda::HostMemory host_;
+  gpu::DeviceMemory memory_; ///< states, arena, call
+  gpu::HostMemory host_;
   int32_t *callHost_ = nullptr; ///< rows, position
   std::map<const plan::Phase *, PhaseDevice> phases_;
-  cuda::Stream stream_; ///< last: destroyed before the memory its work uses
+  gpu::Stream stream_; ///< last: destroyed before the memory its work uses
 };
 
 } // namespace ninfer

@@ -31,7 +31,7 @@ Ledger makeLedger(const Engine &engine, const ContextOptions &options, size_t us
   ledger.planBytes = engine.planBytes();
   ledger.codeBytes = engine.codeBytes();
   if (target.cuda()) { // the host has launch tables and what goes to and from the device
-    const cuda::DeviceLedger device = cuda::deviceLedger(target);
+    const gpu::DeviceLedger device = gpu::deviceLedger(target);
     ledger.deviceBytes = device.weightBytes() + device.contextBytes();
     ledger.hostBytes = alignUp(Program::bytes(target), kPage) + CudaExecutor::hostBytes(target);
     return ledger;

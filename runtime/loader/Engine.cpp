@@ -103,19 +103,19 @@ std::string Engine::unsupported(const plan::Target &target) {
 std::string Engine::unsupportedDevice(const plan::Target &target) {
   const std::string name = "plan: " + target.name()->str();
   if (!driver_)
-    driver_.emplace(cuda::Driver::load());
+    driver_.emplace(gpu::Driver::load());
   if (!driver_->ok())
     return name + ", this machine: " + driver_->error().message;
-  const cuda::Driver &driver = ***driver_;
+  const gpu::Driver &driver = ***driver_;
   std::string found;
-  for (const cuda::DeviceInfo &info : driver.devices()) {
+  for (const gpu::DeviceInfo &info : driver.devices()) {
     const std::string text = "sm_" + std::to_string(info.sm) + " (" + info.name + ")";
     found += (found.empty() ? "" : ", ") + text;
     if (info.sm != target.cuda()->sm())
       continue;
     if (driver.version() < target.cuda()->min_driver())
-      return name + " needs a driver of " + cuda::cudaVersionText(target.cuda()->min_driver()) + " or later, this machine: " +
-             cuda::cudaVersionText(driver.version()) + " (" + info.name + ")";
+      return name + " needs a driver of " + gpu::cudaVersionText(target.cuda()->min_driver()) + " or later, this machine: " +
+             gpu::cudaVersionText(driver.version()) + " (" + info.name + ")";
     for (const plan::Kernel *kernel : *target.kernels())
       if (kernel->cuda() && kernel->cuda()->shared_bytes() > info.sharedBytes)
         return name + ": kernel '" + kernel->name()->str() + "' needs " + std::to_string(kernel->cuda()->shared_bytes()) +
@@ -130,9 +130,9 @@ Status Engine::loadDevice(const EngineOptions &options) {
   if (!target_->cuda())
     return {};
   const auto load = [&]() -> Status {
-    NINFER_ASSIGN_OR_RETURN(cuda::DevicePtr device, cuda::Device::open(**driver_, *deviceInfo_));
+    NINFER_ASSIGN_OR_RETURN(gpu::DevicePtr device, gpu::Device::open(**driver_, *deviceInfo_));
     NINFER_ASSIGN_OR_RETURN(device_,
-                            cuda::DeviceWeights::load(std::move(device), *view_, *target_, payload_, options.progress));
+                            gpu::DeviceWeights::load(std::move(device), *view_, *target_, payload_, options.progress));
     return {};
   };
   Status status = load();

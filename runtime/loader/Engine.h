@@ -89,7 +89,7 @@ public:
   uint64_t scratchBytes() const { return scratchBytes_; }
   const Machine &machine() const { return machine_; }
   /// Executor "cuda": the device with the packed weights.
-  const std::shared_ptr<const cuda::DeviceWeights> &device() const { return device_; }
+  const std::shared_ptr<const gpu::DeviceWeights> &device() const { return device_; }
   /// "direct", "memory", or "none".
   const char *codeMapped() const;
   void log(LogLevel level, const std::string &text) const;
@@ -126,9 +126,9 @@ private:
   std::map<uint32_t, ElfImage> images_; ///< by blob
   std::vector<EngineKernel> kernels_;   ///< as in target().kernels()
   uint64_t scratchBytes_ = 0;
-  std::optional<Result<std::shared_ptr<const cuda::Driver>>> driver_; ///< set at the first CUDA target looked at
-  std::optional<cuda::DeviceInfo> deviceInfo_;
-  std::shared_ptr<const cuda::DeviceWeights> device_;
+  std::optional<Result<std::shared_ptr<const gpu::Driver>>> driver_; ///< set at the first CUDA target looked at
+  std::optional<gpu::DeviceInfo> deviceInfo_;
+  std::shared_ptr<const gpu::DeviceWeights> device_;
   Times times_;
 };
 

@@ -18,7 +18,7 @@
 #include <vector>
 
 using namespace ninfer;
-using cuda::DevicePointer;
+using gpu::DevicePointer;
 
 namespace {
 
@@ -225,10 +225,10 @@ int cuDeviceGetName(char *name, int bytes, int device) {
 }
 int cuDeviceGetAttribute(int *value, int attribute, int device) {
   const unsigned sm = fake().devices.at(size_t(device)).sm;
-  *value = attribute == cuda::kAttributeMajor             ? int(sm / 10)
-           : attribute == cuda::kAttributeMinor           ? int(sm % 10)
-           : attribute == cuda::kAttributeMultiprocessors ? 4
-           : attribute == cuda::kAttributeSharedOptin     ? int(sharedOptin(sm))
+  *value = attribute == gpu::kAttributeMajor             ? int(sm / 10)
+           : attribute == gpu::kAttributeMinor           ? int(sm % 10)
+           : attribute == gpu::kAttributeMultiprocessors ? 4
+           : attribute == gpu::kAttributeSharedOptin     ? int(sharedOptin(sm))
                                                           : 0;
   return kOk;
 }
@@ -305,6 +305,10 @@ int cuStreamCreate(FakeStream **stream, unsigned) {
   return kOk;
 }
 int cuStreamDestroy_v2(FakeStream *stream) {
+  if (stream->capture) { // never ended
+    delete stream->capture;
+    --fake().graphs;
+  }
   delete stream;
   --fake().streams;
   return kOk;
@@ -413,7 +417,7 @@ int cuModuleGetFunction(FakeFunction **function, FakeModule *module, const char 
 }
 int cuFuncSetAttribute(FakeFunction *function, int attribute, int value) {
   FAKE_ENTRY("cuFuncSetAttribute");
-  if (attribute != cuda::kFunctionMaxDynamicShared || value < 0 || unsigned(value) > sharedOptin(fake().currentSm))
+  if (attribute != gpu::kFunctionMaxDynamicShared || value < 0 || unsigned(value) > sharedOptin(fake().currentSm))
     return kInvalidValue;
   function->shared = unsigned(value);
   return kOk;

@@ -9,7 +9,8 @@ const char kUsage[] = R"(usage: ninfer-build MODEL.ninfer -o PLAN.bin [options]
 Compiles the weights' directory into a plan for ninfer-exec. The weights themselves are not read.
 
   -o, --output FILE          the plan; an existing plan is replaced when the new one is complete, another file never
-  --target T                 cpu:native (default), cpu:x86-64-v3, cpu:x86-64-v4, cpu:znver4, reference;
+  --target T                 cpu:native (default), cpu:x86-64-v3, cpu:x86-64-v4, cpu:znver4, reference,
+                             cuda:sm_89 and other architectures, cuda:rtx4090 and other cards;
                              repeat it for a plan with several targets
   --max-context N            positions of one context (default: the model's, at most 4096)
   --prefill-chunk N          rows of the longest prefill call (default 64)
