@@ -3,6 +3,7 @@
 #include "codegen/common/KernelTarget.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace ninfer {
 namespace {
@@ -12,8 +13,9 @@ Status unknown(const std::string &name, const std::string &why) {
   if (!why.empty())
     status.note(why);
   std::string cuda;
-  for (const cuda::Device &device : cuda::devices())
-    cuda += std::string(", cuda:") + std::string(device.alias);
+  for (const cuda::Device &device : cuda::devices()) // older cards have no kernels yet
+    if (std::ranges::find(kCudaArchitectures, device.sm) != std::end(kCudaArchitectures))
+      cuda += std::string(", cuda:") + std::string(device.alias);
   for (uint32_t sm : kCudaArchitectures)
     cuda += ", cuda:sm_" + std::to_string(sm);
   status.help("targets: reference, cpu:native, cpu:x86-64-v3, cpu:x86-64-v4, cpu:znver4" + cuda);

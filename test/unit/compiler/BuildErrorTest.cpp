@@ -32,7 +32,7 @@ TEST_F(BuildErrorTest, OptionsOutOfRange) {
       {[](auto &o) { o.kvDtype = "f16"; }, "NB0403", "expected bf16, f32 or int8"},
       {[](auto &o) { o.emitStage = "nothing"; }, "NB0403", "unknown stage 'nothing'"},
       {[](auto &o) { o.targets = {}; }, "NB0402", "no target"},
-      {[](auto &o) { o.targets = {"cuda:sm_90"}; }, "NB0402", "unknown target 'cuda:sm_90'"},
+      {[](auto &o) { o.targets = {"cuda:sm_70"}; }, "NB0402", "unknown target 'cuda:sm_70'"},
       {[](auto &o) { o.targets = {"cpu"}; }, "NB0402", "unknown target 'cpu'"},
       {[](auto &o) { o.targets = {"cpu:pentium"}; }, "NB0402", "unknown target 'cpu:pentium'"},
       {[](auto &o) {

@@ -2,9 +2,9 @@
 // RUN: ninfer-opt %s --ninfer-plan=target=cpu:x86-64-v3 | FileCheck %s --check-prefix=CPU
 // RUN: ninfer-opt %s --ninfer-plan="target=cpu:native executor=cpu features=avx2,fma,f16c" | FileCheck %s --check-prefix=CPU
 // RUN: ninfer-opt %s --ninfer-plan=target=reference | FileCheck %s --check-prefix=REF
-// RUN: not ninfer-opt %s --ninfer-plan=target=cuda:sm_89 2>&1 | FileCheck %s --check-prefix=UNKNOWN
+// RUN: not ninfer-opt %s --ninfer-plan=target=cuda:sm_70 2>&1 | FileCheck %s --check-prefix=UNKNOWN
 
-// UNKNOWN: error: unknown target 'cuda:sm_89'
+// UNKNOWN: error: unknown target 'cuda:sm_70'
 
 !n = !ninfer.weight<64, BF16, "contiguous-le-v1">
 !w = !ninfer.weight<32x64, W8G32_F16S, "row-split-k128-v1">
