@@ -46,6 +46,13 @@ inline Distance distance(std::span<const float> actual, std::span<const float> e
   return distance(actual, std::span<const double>(wide));
 }
 
+/// "3.8e-06": a measured error as a property of the test.
+inline std::string errorText(double error) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1e", error);
+  return text;
+}
+
 class HybridModel : public Workspace {
 protected:
   struct Sizes {

@@ -132,7 +132,7 @@ TEST_F(HybridTest, LayerTracesAgainstTheOracle) {
           }
         }
         EXPECT_EQ(compared, 5u * 9 + (step == 1 ? 9 : 3));
-        RecordProperty(target + "." + plan + "." + std::to_string(step), std::to_string(worst));
+        RecordProperty(target + "." + plan + "." + std::to_string(step), errorText(worst));
         if (narrow)
           continue;
         // Tracing changes which values are kept, not what is computed. Only the last norm leaves its group.
@@ -194,7 +194,7 @@ TEST_F(HybridTest, PrefillOfEveryLengthEqualsSingleSteps) {
             ASSERT_TRUE(prefilled->submit(std::span(&ids[size_t(length + after)], 1)).ok());
         }
       }
-      RecordProperty(target + ".chunk" + std::to_string(chunk), std::to_string(worst));
+      RecordProperty(target + ".chunk" + std::to_string(chunk), errorText(worst));
     }
   }
 }

@@ -271,7 +271,7 @@ TEST_F(SpeculationTest, DraftLayersOfTheCheckpoints) {
         worst = std::max(worst, distance(phases.logits(PhaseKind::Draft), row).relative());
       }
       EXPECT_LT(worst, target == "reference" ? kReferenceBound : 4e-5) << name << " " << target;
-      RecordProperty(name + "." + target, std::to_string(worst));
+      RecordProperty(name + "." + target, errorText(worst));
     }
   }
 }
