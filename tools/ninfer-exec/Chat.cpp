@@ -1,10 +1,10 @@
 // ninfer-exec chat PLAN: a conversation through the model's own chat template. The part of the conversation
 // that is already in the context is kept; only what differs is evaluated again.
 #include "tools/ninfer-exec/Options.h"
+#include "tools/ninfer-exec/PromptCache.h"
 
 #include "support/Utf8.h"
 
-#include <algorithm>
 #include <cstdio>
 #include <iostream>
 #include <unistd.h>
@@ -25,7 +25,7 @@ public:
   Chat(const ChatOptions &options, const ninfer_engine_info &info, const TextModel &text, const Tokenizer &tokenizer,
        const ChatTemplate &chatTemplate, uint32_t drafts, Context &context)
       : options_(options), info_(info), text_(text), tokenizer_(tokenizer), template_(chatTemplate), drafts_(drafts),
-        context_(context) {
+        context_(context), cache_(context) {
     if (options.noThink)
       extra_["enable_thinking"] = false;
     clear();
@@ -66,28 +66,19 @@ private:
       return full;
     }
     NINFER_RETURN_IF_ERROR(std::move(fits));
-    // At least the last token is evaluated again: its logits begin the answer.
-    const auto differs = std::mismatch(history_.begin(), history_.end(), tokens.begin(), tokens.end());
-    NINFER_RETURN_IF_ERROR(
-        context_.truncate(uint32_t(std::min(size_t(differs.second - tokens.begin()), tokens.size() - 1))));
-    const size_t kept = context_.position();
-    history_.resize(kept);
-    Status submitted = context_.submitPrompt(std::span(tokens).subspan(kept));
-    history_ = tokens;
-    history_.resize(context_.position());
+    auto submitted = cache_.submit(tokens);
     if (!submitted.ok()) {
       if (submitted.error().kind == ErrorKind::Interrupted) {
         messages_.pop_back();
         return StopReason::Interrupted;
       }
-      return submitted;
+      return submitted.error();
     }
     NINFER_ASSIGN_OR_RETURN(Generated generated, generate(context_, info_, text_, tokens, options_.generate, drafts_, output));
     draftStats_.add(generated.drafts);
     if (firstTokenNs_ == 0)
       firstTokenNs_ = generated.firstTokenNs;
-    history_.insert(history_.end(), generated.tokens.begin(), generated.tokens.end());
-    history_.resize(context_.position());
+    cache_.append(generated.tokens);
     NINFER_RETURN_IF_ERROR(output.write("\n"));
     messages_.push_back({"assistant", generated.text});
     return generated.reason;
@@ -103,7 +94,7 @@ private:
   Context &context_;
   Json extra_ = Json::object();
   std::vector<ChatMessage> messages_;
-  std::vector<int32_t> history_; ///< tokens whose states are in the context
+  PromptCache cache_;
   uint64_t firstTokenNs_ = 0;
 };
 

@@ -67,7 +67,7 @@ Status checkLength(const ninfer_engine_info &info, size_t promptTokens, const Ge
 
 Result<Generated> generate(Context &context, const ninfer_engine_info &info, const TextModel &text,
                            std::span<const int32_t> prompt, const GenerateOptions &options, uint32_t drafts,
-                           Output &output) {
+                           TextSink &output) {
   NINFER_ASSIGN_OR_RETURN(Sampler sampler, Sampler::create(options.sampling));
   for (int32_t token : prompt)
     sampler.accept(token);

@@ -1,4 +1,4 @@
-// The generation loop that run and chat share: draw, print, go on or stop.
+// The generation loop that run, chat and serve share: draw, print, go on or stop.
 #ifndef NINFER_TOOLS_NINFER_EXEC_GENERATE_H
 #define NINFER_TOOLS_NINFER_EXEC_GENERATE_H
 
@@ -25,7 +25,7 @@ enum class StopReason { Length, StopToken, StopText, ContextFull, Interrupted, O
 
 struct Generated {
   std::vector<int32_t> tokens; ///< without the stop token
-  std::string text;            ///< as printed
+  std::string text;            ///< as written to the sink
   StopReason reason = StopReason::Length;
   uint64_t firstTokenNs = 0; ///< sinceStart() when the first token was known
   DraftStats drafts;         ///< of speculative decoding
@@ -35,7 +35,7 @@ struct Generated {
 /// decoding). Afterwards the context holds the prompt and the answer, but for a last token that nothing followed.
 Result<Generated> generate(Context &context, const ninfer_engine_info &info, const TextModel &text,
                            std::span<const int32_t> prompt, const GenerateOptions &options, uint32_t drafts,
-                           Output &output);
+                           TextSink &output);
 
 /// Checks what needs no plan: the sampling options (NB0708) and that no stop text is empty (NB0900).
 Status checkOptions(const GenerateOptions &options);

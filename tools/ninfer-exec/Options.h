@@ -22,6 +22,7 @@ int chatCommand(int argc, char **argv);
 int benchCommand(int argc, char **argv);
 int logitsCommand(int argc, char **argv);
 int embedCommand(int argc, char **argv);
+int serveCommand(int argc, char **argv);
 
 } // namespace ninfer::exec
 

@@ -11,12 +11,21 @@
 
 namespace ninfer::exec {
 
-class Output {
+/// Where the text of an answer goes, piece by piece.
+class TextSink {
+public:
+  virtual ~TextSink() = default;
+  virtual Status write(std::string_view text) = 0;
+  /// Nobody reads any more: the answer may end.
+  virtual bool closed() const = 0;
+};
+
+class Output final : public TextSink {
 public:
   /// Writes all of `text` to stdout now. NB0906 when the system refuses. After the reader closed the pipe this
   /// does nothing and `closed()` is true.
-  Status write(std::string_view text);
-  bool closed() const { return closed_; }
+  Status write(std::string_view text) override;
+  bool closed() const override { return closed_; }
 
 private:
   bool closed_ = false;

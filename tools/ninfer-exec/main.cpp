@@ -19,7 +19,8 @@ int main(int argc, char **argv) {
     int (*run)(int, char **);
   };
   constexpr Command commands[] = {
-      {"run", runCommand}, {"chat", chatCommand}, {"bench", benchCommand}, {"logits", logitsCommand}, {"embed", embedCommand}};
+      {"run", runCommand},       {"chat", chatCommand},   {"serve", serveCommand},
+      {"bench", benchCommand}, {"logits", logitsCommand}, {"embed", embedCommand}};
   try {
     if (argc > 1)
       for (const Command &command : commands)

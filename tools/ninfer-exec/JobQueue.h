@@ -1,0 +1,72 @@
+// The requests of a server in the order they came, answered one by one by the thread that owns the context. Threads
+// of connections put jobs in and wait for their pieces, so a slow reader never holds up the model.
+#ifndef NINFER_TOOLS_NINFER_EXEC_JOBQUEUE_H
+#define NINFER_TOOLS_NINFER_EXEC_JOBQUEUE_H
+
+#include "tools/ninfer-exec/Generate.h"
+#include "tools/ninfer-exec/PromptCache.h"
+
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+
+namespace ninfer::exec {
+
+/// One prompt and its answer. The model's thread writes, one connection reads.
+class Job final : public TextSink {
+public:
+  Job(std::vector<int32_t> prompt, GenerateOptions options)
+      : prompt(std::move(prompt)), options(std::move(options)) {}
+
+  const std::vector<int32_t> prompt;
+  const GenerateOptions options;
+
+  /// The next text of the answer, waiting for it; nothing once the answer is complete or has failed.
+  std::optional<std::string> nextPiece();
+  /// Waits for the end. Afterwards status, answer and cachedTokens may be read.
+  void wait();
+  /// The reader is gone: the answer ends at its next token.
+  void abandon();
+
+  Status status;
+  Generated answer;
+  size_t cachedTokens = 0; ///< of the prompt, already in the context
+
+  // For the model's thread.
+  Status write(std::string_view text) override;
+  bool closed() const override;
+  void finish(Status ended);
+
+private:
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::string pending_;
+  bool done_ = false, abandoned_ = false;
+};
+
+class JobQueue {
+public:
+  explicit JobQueue(size_t limit) : limit_(limit) {}
+
+  /// NB0682 (Failed) when `limit` jobs wait already, NB0653 (Interrupted) after close().
+  Status push(std::shared_ptr<Job> job);
+  /// Jobs waiting or running.
+  size_t size() const;
+
+  /// Answers jobs with `context` until the process is interrupted; then everything that waits fails with NB0653.
+  void serve(Context &context, const ninfer_engine_info &info, const TextModel &text, uint32_t drafts);
+
+private:
+  std::shared_ptr<Job> pop();
+
+  const size_t limit_;
+  mutable std::mutex mutex_;
+  std::condition_variable arrived_;
+  std::deque<std::shared_ptr<Job>> jobs_; ///< the first one is running
+  bool closed_ = false;
+};
+
+} // namespace ninfer::exec
+
+#endif // NINFER_TOOLS_NINFER_EXEC_JOBQUEUE_H
