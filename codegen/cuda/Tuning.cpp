@@ -17,8 +17,10 @@ ni::LinearSpec tunedLinear(ni::Format format, uint32_t rows, uint32_t k, ni::Pro
   if (rows > 8 || blocks < 4)
     s.warpsK = 2;
   s.warpsN = 8 / s.warpsK;
-  // Two tiles or two weights double the sums a lane holds; with both, 128 registers spill on sm_120.
-  s.blocksPerSm = pair && rows > 8 ? 1 : pair || rows > 8 || wide ? 2 : 3;
+  // Two tiles or two weights double the sums a lane holds; with both, 128 registers spill on sm_120, and with high bits and x
+  // in chunks 80 do.
+  const bool high = ni::blockHighBytes(format) > 0;
+  s.blocksPerSm = pair && rows > 8 ? 1 : pair || rows > 8 || wide || (high && rows >= 8) ? 2 : 3;
   constexpr uint32_t kBudget = 48 * 1024; // every architecture gives this without opting in
   const uint32_t quantum = ni::kBlockK * s.warpsK * s.depth;
   if (ni::linearShared(s) > kBudget) {

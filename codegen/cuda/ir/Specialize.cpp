@@ -202,8 +202,10 @@ private:
     const auto bucket = llvm::find_if(kRowBuckets, [&](uint32_t capacity) { return capacity >= rows; });
     if (bucket == std::end(kRowBuckets))
       return fail("has " + std::to_string(rows) + " rows, a linear kernel at most 16");
-    const ni::LinearSpec spec =
+    ni::LinearSpec spec =
         tunedLinear(formatOf(weight), *bucket, static_cast<uint32_t>(weight.getK()), prologue, epilogue, output);
+    if (spilled_.contains(linearKernel(spec, sm_).name))
+      spec.depth = 1; // half the registers for codes
     out_.text = linearKernel(spec, sm_);
     panels(first.getWeight());
     swiglu ? panels(up.getWeight()) : null();

@@ -110,7 +110,8 @@ private:
     NI_UNROLL
     for (u32 p = 0; p < 2; ++p) {
       const u8 *at = stage + kPanelsAt + (2 * warpN + p) * gemmBlockBytes(F);
-      blocks[p].template load<FromShared>({at, at + blockCodeBytes(F), at + blockCodeBytes(F) + blockHighBytes(F)}, lane);
+      blocks[p].template load<FromShared>(
+          lanePlace(F, {at, at + blockCodeBytes(F), at + blockCodeBytes(F) + blockHighBytes(F)}, lane));
     }
     NI_UNROLL
     for (u32 unit = 0; unit < kBlockSteps; unit += kUnit) {

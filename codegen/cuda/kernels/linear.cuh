@@ -33,6 +33,8 @@ struct Linear {
   static constexpr u32 kTiles = linearTiles(S), kWeights = linearWeights(S);
   static constexpr u32 kChunk = linearChunk(S), kChunks = linearChunks(S), kBlocks = panelBlocks(S.k);
   static constexpr u32 kPanelBytes = panelBytes(S.format, S.k);
+  static constexpr u32 kRound = S.depth * S.warpsK; ///< blocks of 128 k that the warps of a panel take together
+  static constexpr u32 kXBlock = S.rows * 64;       ///< words of x per block of 128 k
   static constexpr bool kNorm = S.prologue != Prologue::None;
   using Block = PanelBlock<S.format>;
 
@@ -48,15 +50,21 @@ struct Linear {
   struct Ring {
     Block blocks[S.depth][kWeights];
   };
+  /// The lane's place in the weights, of the first block that is not in the ring: addresses are kept, not computed, since
+  /// the loop over blocks has about two instructions per weight to spend (docs/cuda.md).
+  struct Next {
+    BlockPlace at[kWeights];
+  };
 
   NI_FN void run(const LinearArgs &a, Shared *sm) {
     const u32 warp = uniform(warpIndex()), lane = laneIndex();
     const u32 warpK = warp % S.warpsK, warpN = warp / S.warpsK;
     const u32 panels = divideUp(a.n, kPanelRows);
     Ring ring;
+    Next next;
     // A warp without a panel in the last round computes with the last panel and stores nothing.
     u32 first = blockX() * S.warpsN;
-    prime(ring, a, smaller(first + warpN, panels - 1), warpK, lane);
+    prime(ring, next, a, smaller(first + warpN, panels - 1), warpK, lane);
     if constexpr (kNorm)
       normFactors(a, sm);
     if constexpr (kChunks == 1) {
@@ -65,7 +73,6 @@ struct Linear {
     }
     NI_NO_UNROLL
     for (; first < panels; first += gridX() * S.warpsN) {
-      const u32 panel = smaller(first + warpN, panels - 1);
       float sums[kWeights][kTiles][4];
       NI_UNROLL
       for (u32 w = 0; w < kWeights; ++w)
@@ -74,14 +81,14 @@ struct Linear {
           NI_UNROLL
           for (u32 i = 0; i < 4; ++i)
             sums[w][tile][i] = 0.0f;
-      multiplyPanel(ring, a, sm, panel, warpK, lane, sums);
-      const u32 next = first + gridX() * S.warpsN;
-      if (next < panels)
-        prime(ring, a, smaller(next + warpN, panels - 1), warpK, lane);
+      multiplyPanel(ring, next, a, sm, warpK, lane, sums);
+      const u32 after = first + gridX() * S.warpsN;
+      if (after < panels)
+        prime(ring, next, a, smaller(after + warpN, panels - 1), warpK, lane);
       storePartial(sm, sums, warpK, warpN, lane);
       blockSync();
       finish(a, sm, first, panels);
-      if (next < panels)
+      if (after < panels)
         blockSync(); // the sums are read before the next panel overwrites them
     }
   }
@@ -91,20 +98,29 @@ private:
     return (weight ? a.up : a.weight) + static_cast<u64>(panel) * kPanelBytes;
   }
 
-  /// Starts the loads of the first blocks of a panel.
-  NI_FN void prime(Ring &ring, const LinearArgs &a, u32 panel, u32 warpK, u32 lane) {
+  /// Starts the loads of the first blocks of a panel; `next` becomes the place of the block behind them.
+  NI_FN void prime(Ring &ring, Next &next, const LinearArgs &a, u32 panel, u32 warpK, u32 lane) {
+    NI_UNROLL
+    for (u32 w = 0; w < kWeights; ++w)
+      next.at[w] = lanePlace(S.format, placeOf(S.format, panelOf(a, w, panel), S.k, warpK), lane);
     NI_UNROLL
     for (u32 d = 0; d < S.depth; ++d)
-      loadBlock(ring, d, a, panel, warpK + d * S.warpsK, lane);
+      if (warpK + d * S.warpsK < kBlocks)
+        loadBlock(ring, d, next);
+    advance(next);
   }
-  NI_FN void loadBlock(Ring &ring, u32 d, const LinearArgs &a, u32 panel, u32 c, u32 lane) {
-    if (c < kBlocks)
-      NI_UNROLL
-      for (u32 w = 0; w < kWeights; ++w)
-        ring.blocks[d][w].template load<FromGlobal>(placeOf(S.format, panelOf(a, w, panel), S.k, c), lane);
+  NI_FN void loadBlock(Ring &ring, u32 d, const Next &next) {
+    NI_UNROLL
+    for (u32 w = 0; w < kWeights; ++w)
+      ring.blocks[d][w].template load<FromGlobal>(advanced(S.format, next.at[w], d * S.warpsK));
+  }
+  NI_FN void advance(Next &next) {
+    NI_UNROLL
+    for (u32 w = 0; w < kWeights; ++w)
+      next.at[w] = advanced(S.format, next.at[w], kRound);
   }
 
-  NI_FN void multiplyPanel(Ring &ring, const LinearArgs &a, Shared *sm, u32 panel, u32 warpK, u32 lane,
+  NI_FN void multiplyPanel(Ring &ring, Next &next, const LinearArgs &a, Shared *sm, u32 warpK, u32 lane,
                            float (&sums)[kWeights][kTiles][4]) {
     NI_NO_UNROLL
     for (u32 chunk = 0; chunk < kChunks; ++chunk) {
@@ -113,33 +129,39 @@ private:
         blockSync();
       }
       const u32 begin = chunk * (kChunk / kBlockK), end = smaller(begin + kChunk / kBlockK, kBlocks);
-      const u32 *x = sm->x[kChunks > 1 ? chunk & 1 : 0];
+      const u32 *x[kTiles]; // the lane's words of the rows, block after block
+      NI_UNROLL
+      for (u32 tile = 0; tile < kTiles; ++tile) {
+        // Columns without a row repeat the last one: they are never stored, and a column meets no other.
+        const u32 row = smaller(tile * 8 + (lane >> 2), smaller(a.rows, S.rows) - 1);
+        x[tile] = sm->x[kChunks > 1 ? chunk & 1 : 0] + warpK * kXBlock + (row * 4 + (lane & 3)) * 4;
+      }
       NI_NO_UNROLL
-      for (u32 base = begin + warpK; base < end; base += S.depth * S.warpsK)
+      for (u32 c = begin + warpK; c < end; c += kRound) {
         NI_UNROLL
-        for (u32 d = 0; d < S.depth; ++d) {
-          const u32 c = base + d * S.warpsK;
-          if (c < end) {
-            multiplyBlock(ring.blocks[d], x, c - begin, smaller(a.rows, S.rows), lane, sums);
-            loadBlock(ring, d, a, panel, c + S.depth * S.warpsK, lane);
+        for (u32 d = 0; d < S.depth; ++d)
+          if (c + d * S.warpsK < end) {
+            multiplyBlock(ring.blocks[d], x, d, sums);
+            if (c + d * S.warpsK + kRound < kBlocks)
+              loadBlock(ring, d, next);
           }
-        }
+        advance(next);
+        NI_UNROLL
+        for (u32 tile = 0; tile < kTiles; ++tile)
+          x[tile] += kRound * kXBlock;
+      }
     }
   }
 
-  NI_FN void multiplyBlock(const Block (&blocks)[kWeights], const u32 *x, u32 c, u32 rows, u32 lane,
+  NI_FN void multiplyBlock(const Block (&blocks)[kWeights], const u32 *const (&x)[kTiles], u32 d,
                            float (&sums)[kWeights][kTiles][4]) {
     float group[kWeights][kTiles][4] = {};
     NI_UNROLL
     for (u32 j = 0; j < kBlockSteps / 2; ++j) {
       Words4 b[kTiles];
       NI_UNROLL
-      for (u32 tile = 0; tile < kTiles; ++tile) {
-        // Columns without a row repeat the last one: they are never stored, and a column meets no other.
-        const u32 row = smaller(tile * 8 + (lane >> 2), rows - 1);
-        b[tile] = sharedLoad(
-            reinterpret_cast<const Words4 *>(x + (((c * 4 + j) * S.rows + row) * 4 + (lane & 3)) * 4));
-      }
+      for (u32 tile = 0; tile < kTiles; ++tile)
+        b[tile] = sharedLoad(reinterpret_cast<const Words4 *>(x[tile] + d * S.warpsK * kXBlock + j * S.rows * 16));
       NI_UNROLL
       for (u32 h = 0; h < 2; ++h) {
         const u32 s = 2 * j + h;

@@ -131,7 +131,7 @@ struct MoeDown {
     NI_NO_UNROLL
     for (u32 c = 0; c < panelBlocks(S.k); ++c) {
       Block block;
-      block.template load<FromGlobal>(placeOf(S.format, weight, S.k, c), lane);
+      block.template load<FromGlobal>(lanePlace(S.format, placeOf(S.format, weight, S.k, c), lane));
       float group[4] = {0.0f, 0.0f, 0.0f, 0.0f};
       NI_UNROLL
       for (u32 j = 0; j < kBlockSteps / 2; ++j) {

@@ -37,6 +37,17 @@ NI_FN BlockPlace placeOf(Format f, const u8 *panel, u32 k, u32 c) {
           panel + panelScaleOffset(f, k) + c * blockScaleBytes(f)};
 }
 
+/// The same for one lane: what `load` of its PanelBlock takes.
+NI_FN BlockPlace lanePlace(Format f, const BlockPlace &block, u32 lane) {
+  return {block.codes + lane * 16, block.high + lane * (blockHighBytes(f) / 32),
+          block.scales + lane / 4 * (blockScaleBytes(f) / kPanelRows)};
+}
+/// `blocks` blocks further.
+NI_FN BlockPlace advanced(Format f, const BlockPlace &place, u32 blocks) {
+  return {place.codes + blocks * blockCodeBytes(f), place.high + blocks * blockHighBytes(f),
+          place.scales + blocks * blockScaleBytes(f)};
+}
+
 /// How a block is read: once from global memory, or from a copy in shared memory.
 struct FromGlobal {
   template <typename T>
@@ -56,7 +67,7 @@ NI_FN u32 nibblePair(u32 codes, u32 i) { return codes >> (4 * i); }
 
 /// Each specialisation has
 ///   kGroupSteps            mma steps per scale; 0: the scale belongs to the row (or there is none)
-///   load<Memory>(place, lane) the lane's registers of the block there
+///   load<Memory>(place)    the lane's registers of the block; the place is that of the lane
 ///   fragment(s, a)         A operand of step s = 0..7
 ///   scale(group, r)        scale of group `group` of the block for row g + 8 r; grouped formats
 template <Format F>
@@ -77,18 +88,18 @@ struct IntegerBlock {
   u32 scales[2];
 
   template <typename Memory>
-  NI_MEMBER void load(const BlockPlace &place, u32 lane) {
-    low[0] = Memory::template get<Words4>(place.codes, lane * 16);
-    low[1] = Memory::template get<Words4>(place.codes, 512 + lane * 16);
+  NI_MEMBER void load(const BlockPlace &place) {
+    low[0] = Memory::template get<Words4>(place.codes, 0);
+    low[1] = Memory::template get<Words4>(place.codes, 512);
     if constexpr (F == Format::Q5) {
-      const Words2 bits = Memory::template get<Words2>(place.high, lane * 8);
+      const Words2 bits = Memory::template get<Words2>(place.high, 0);
       high.x = bits.x;
       high.y = bits.y;
     }
     if constexpr (F == Format::Q6)
-      high = Memory::template get<Words4>(place.high, lane * 16);
-    scales[0] = Memory::template get<u32>(place.scales, lane / 4 * 4);
-    scales[1] = Memory::template get<u32>(place.scales, lane / 4 * 4 + 32);
+      high = Memory::template get<Words4>(place.high, 0);
+    scales[0] = Memory::template get<u32>(place.scales, 0);
+    scales[1] = Memory::template get<u32>(place.scales, 32);
   }
   NI_MEMBER void fragment(u32 s, u32 (&a)[4]) const {
     NI_UNROLL
@@ -127,10 +138,10 @@ struct ByteBlock {
   Words4 codes[4];
 
   template <typename Memory>
-  NI_MEMBER void loadCodes(const BlockPlace &place, u32 lane) {
+  NI_MEMBER void loadCodes(const BlockPlace &place) {
     NI_UNROLL
     for (u32 i = 0; i < 4; ++i)
-      codes[i] = Memory::template get<Words4>(place.codes, i * 512 + lane * 16);
+      codes[i] = Memory::template get<Words4>(place.codes, i * 512);
   }
   NI_MEMBER u32 codeWord(u32 s, u32 r) const { return word(codes[2 * r + (s >> 2)], s & 3); }
 };
@@ -147,10 +158,10 @@ struct PanelBlock<Format::W8> : ByteBlock {
   Words2 scales[2];
 
   template <typename Memory>
-  NI_MEMBER void load(const BlockPlace &place, u32 lane) {
-    loadCodes<Memory>(place, lane);
-    scales[0] = Memory::template get<Words2>(place.scales, lane / 4 * 8);
-    scales[1] = Memory::template get<Words2>(place.scales, lane / 4 * 8 + 64);
+  NI_MEMBER void load(const BlockPlace &place) {
+    loadCodes<Memory>(place);
+    scales[0] = Memory::template get<Words2>(place.scales, 0);
+    scales[1] = Memory::template get<Words2>(place.scales, 64);
   }
   NI_MEMBER void fragment(u32 s, u32 (&a)[4]) const {
     NI_UNROLL
@@ -171,8 +182,8 @@ struct PanelBlock<Format::Fp8> : ByteBlock {
   static constexpr u32 kGroupSteps = 0;
 
   template <typename Memory>
-  NI_MEMBER void load(const BlockPlace &place, u32 lane) {
-    loadCodes<Memory>(place, lane);
+  NI_MEMBER void load(const BlockPlace &place) {
+    loadCodes<Memory>(place);
   }
   NI_MEMBER void fragment(u32 s, u32 (&a)[4]) const {
     NI_UNROLL
@@ -195,11 +206,11 @@ struct PanelBlock<Format::Nvfp4> {
   Words2 scales[2];
 
   template <typename Memory>
-  NI_MEMBER void load(const BlockPlace &place, u32 lane) {
-    codes[0] = Memory::template get<Words4>(place.codes, lane * 16);
-    codes[1] = Memory::template get<Words4>(place.codes, 512 + lane * 16);
-    scales[0] = Memory::template get<Words2>(place.scales, lane / 4 * 8);
-    scales[1] = Memory::template get<Words2>(place.scales, lane / 4 * 8 + 64);
+  NI_MEMBER void load(const BlockPlace &place) {
+    codes[0] = Memory::template get<Words4>(place.codes, 0);
+    codes[1] = Memory::template get<Words4>(place.codes, 512);
+    scales[0] = Memory::template get<Words2>(place.scales, 0);
+    scales[1] = Memory::template get<Words2>(place.scales, 64);
   }
   NI_MEMBER void fragment(u32 s, u32 (&a)[4]) const {
     NI_UNROLL
@@ -225,10 +236,10 @@ struct PanelBlock<Format::Bf16> {
   Words4 codes[8];
 
   template <typename Memory>
-  NI_MEMBER void load(const BlockPlace &place, u32 lane) {
+  NI_MEMBER void load(const BlockPlace &place) {
     NI_UNROLL
     for (u32 s = 0; s < 8; ++s)
-      codes[s] = Memory::template get<Words4>(place.codes, s * 512 + lane * 16);
+      codes[s] = Memory::template get<Words4>(place.codes, s * 512);
   }
   NI_MEMBER void fragment(u32 s, u32 (&a)[4]) const {
     a[0] = codes[s].x;
