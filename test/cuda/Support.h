@@ -73,7 +73,8 @@ private:
   std::vector<emulator::Buffer> buffers_;
 };
 
-/// Runs a key by name. The message is empty when no rule was broken.
+/// Runs a key by name: in the emulator (EmulatedLaunch.cpp) or on a device (test/gpu/DeviceLaunch.cpp), whichever the
+/// program links. The message is empty when no rule was broken; a device takes no notice of `options`.
 std::string launch(const KernelText &text, emulator::Grid grid, Arguments &args, const emulator::Options &options = {});
 
 /// The modes every key runs in: three orders, copies lazy and eager.
