@@ -55,10 +55,12 @@ Status DeviceLaunch::run(const Device &device, StreamHandle stream, int64_t rows
 
 Result<std::shared_ptr<const DeviceWeights>> DeviceWeights::load(DevicePtr device, const PlanView &view,
                                                                  const plan::Target &target,
-                                                                 std::span<const std::byte> payload,
+                                                                 std::span<const std::byte> payload, PackedSource *source,
                                                                  const Progress &progress) {
   std::shared_ptr<DeviceWeights> weights(new DeviceWeights(std::move(device)));
-  const DeviceLedger ledger = deviceLedger(target);
+  DeviceLedger ledger = deviceLedger(target);
+  if (source)
+    ledger.staging = source->stagingBytes();
   const auto text = [](const char *what, uint64_t bytes) { return std::string(what) + " " + std::to_string(bytes) + " bytes"; };
   NINFER_RETURN_IF_ERROR(checkDeviceMemory(
       *weights->device_, ledger.weightBytes() + std::max(devicePages(ledger.staging), ledger.contextBytes()),
@@ -66,7 +68,8 @@ Result<std::shared_ptr<const DeviceWeights>> DeviceWeights::load(DevicePtr devic
           text(", activations", ledger.arena)));
   NINFER_RETURN_IF_ERROR(weights->loadModules(view, target));
   NINFER_ASSIGN_OR_RETURN(weights->packed_, allocateDevice(weights->device_, ledger.packed, "weights"));
-  NINFER_RETURN_IF_ERROR(weights->fill(target, payload, progress));
+  NINFER_RETURN_IF_ERROR(source ? source->fill(weights->device_, target, weights->packed(), progress)
+                                : weights->fill(target, payload, progress));
   return std::shared_ptr<const DeviceWeights>(std::move(weights));
 }
 

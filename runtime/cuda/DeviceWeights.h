@@ -46,12 +46,27 @@ struct DeviceLaunch {
   Status run(const Device &device, StreamHandle stream, int64_t rows) const;
 };
 
+/// Bytes that have gone to the device, and bytes in all.
+using UploadProgress = std::function<void(uint64_t done, uint64_t total)>;
+
+/// Where packed weights come from when they are not packed from the payload.
+class PackedSource {
+public:
+  virtual ~PackedSource() = default;
+  /// Device memory it needs beside the weights.
+  virtual uint64_t stagingBytes() const = 0;
+  /// Writes all of `packed`: target.cuda()->packed_bytes() bytes of the device.
+  virtual Status fill(const DevicePtr &device, const plan::Target &target, DevicePointer packed, const UploadProgress &progress) = 0;
+};
+
 class DeviceWeights {
 public:
-  using Progress = std::function<void(uint64_t done, uint64_t total)>; ///< bytes of the payload
-  /// Checks the memory of the device for weights and one context, loads modules, uploads and packs.
+  using Progress = UploadProgress;
+  /// Checks the memory of the device for weights and one context, loads modules, then uploads and packs `payload`, or
+  /// lets `source` fill the weights when it is there.
   static Result<std::shared_ptr<const DeviceWeights>> load(DevicePtr device, const PlanView &view, const plan::Target &target,
-                                                           std::span<const std::byte> payload, const Progress &progress);
+                                                           std::span<const std::byte> payload, PackedSource *source,
+                                                           const Progress &progress);
 
   const DevicePtr &device() const { return device_; }
   DevicePointer packed() const { return packed_.get(); }

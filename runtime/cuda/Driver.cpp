@@ -33,7 +33,10 @@ Result<std::shared_ptr<const Driver>> Driver::load() {
   return std::shared_ptr<const Driver>(std::move(driver));
 }
 
+void *Driver::symbol(const char *name) const { return dlsym(library_, name); }
+
 Status Driver::bind(void *library, const std::string &path) {
+  library_ = library;
 #define NINFER_CUDA_BIND(member, name, ...)                                                                            \
   member = reinterpret_cast<Result32 (*)(__VA_ARGS__)>(dlsym(library, name));                                          \
   if (!member)                                                                                                         \

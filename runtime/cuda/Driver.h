@@ -71,6 +71,8 @@ public:
 
   /// Ok, or NB0644 naming the call and the driver's error; out of memory is NB0645.
   Status check(Result32 result, const char *call) const;
+  /// An entry point that the runtime itself does not need, or null.
+  void *symbol(const char *name) const;
 
 #define NINFER_CUDA_MEMBER(member, name, ...) Result32 (*member)(__VA_ARGS__) = nullptr;
   NINFER_CUDA_SYMBOLS(NINFER_CUDA_MEMBER)
@@ -80,6 +82,7 @@ private:
   Status bind(void *library, const std::string &path);
   Status findDevices();
 
+  void *library_ = nullptr;
   uint32_t version_ = 0;
   std::vector<DeviceInfo> devices_;
 };

@@ -16,6 +16,10 @@ public:
   bool clearStates() override;
   std::byte *arena() override { return nullptr; }
 
+  /// The launches of a phase that runs on the device, for measurements of one by one.
+  std::span<const gpu::DeviceLaunch> launches(const plan::Phase &phase) const { return phases_.at(&phase).launches; }
+  using Executor::launches;
+
   /// Pinned memory of the host: tokens and logits of every phase, and the call.
   static uint64_t hostBytes(const plan::Target &target);
 

@@ -132,7 +132,8 @@ Status Engine::loadDevice(const EngineOptions &options) {
   const auto load = [&]() -> Status {
     NINFER_ASSIGN_OR_RETURN(gpu::DevicePtr device, gpu::Device::open(**driver_, *deviceInfo_));
     NINFER_ASSIGN_OR_RETURN(device_,
-                            gpu::DeviceWeights::load(std::move(device), *view_, *target_, payload_, options.progress));
+                            gpu::DeviceWeights::load(std::move(device), *view_, *target_, payload_, options.packed.get(),
+                                                     options.progress));
     return {};
   };
   Status status = load();

@@ -34,6 +34,8 @@ struct EngineOptions {
   CodeMapping codeMapping = CodeMapping::Auto;
   Preload preload = Preload::Auto;
   LogSink log = {};
+  /// Takes the place of packing the artifact's weights for a device.
+  std::shared_ptr<gpu::PackedSource> packed = {};
   /// Called while weights go to a device: bytes done, bytes in all.
   std::function<void(uint64_t, uint64_t)> progress = {};
   std::optional<Machine> machine = {}; ///< empty: this one. For tests.

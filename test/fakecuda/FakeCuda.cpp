@@ -6,6 +6,7 @@
 #include "test/emulator/Emulator.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -19,6 +20,7 @@
 
 using namespace ninfer;
 using gpu::DevicePointer;
+using Clock = std::chrono::steady_clock;
 
 namespace {
 
@@ -289,6 +291,12 @@ int cuMemcpyDtoHAsync_v2(void *to, DevicePointer from, size_t bytes, FakeStream 
   FAKE_ENTRY("cuMemcpyDtoHAsync");
   return copy(stream, reinterpret_cast<uint64_t>(to), from, bytes, from);
 }
+int cuMemcpyDtoDAsync_v2(DevicePointer to, DevicePointer from, size_t bytes, FakeStream *stream) {
+  FAKE_ENTRY("cuMemcpyDtoDAsync");
+  if (!FakeDriver::inside(fake().device, to, bytes))
+    return complain(kInvalidValue, "copy of " + std::to_string(bytes) + " bytes outside device memory");
+  return copy(stream, to, from, bytes, from);
+}
 int cuMemsetD8Async(DevicePointer to, unsigned char value, size_t bytes, FakeStream *stream) {
   FAKE_ENTRY("cuMemsetD8Async");
   if (!FakeDriver::inside(fake().device, to, bytes))
@@ -354,19 +362,27 @@ int cuGraphDestroy(FakeGraph *graph) {
   --fake().graphs;
   return kOk;
 }
-int cuEventCreate(void **event, unsigned) {
+int cuEventCreate(Clock::time_point **event, unsigned) {
   FAKE_ENTRY("cuEventCreate");
-  *event = new int(0);
+  *event = new Clock::time_point();
   ++fake().events;
   return kOk;
 }
-int cuEventDestroy_v2(void *event) {
-  delete static_cast<int *>(event);
+int cuEventDestroy_v2(Clock::time_point *event) {
+  delete event;
   --fake().events;
   return kOk;
 }
-int cuEventRecord(void *, FakeStream *) {
+int cuEventRecord(Clock::time_point *event, FakeStream *stream) {
   FAKE_ENTRY("cuEventRecord");
+  return submit(stream, [=] {
+    *event = Clock::now();
+    return kOk;
+  });
+}
+int cuEventElapsedTime(float *milliseconds, const Clock::time_point *start, const Clock::time_point *end) {
+  FAKE_ENTRY("cuEventElapsedTime");
+  *milliseconds = std::chrono::duration<float, std::milli>(*end - *start).count();
   return kOk;
 }
 int cuEventSynchronize(void *) {
