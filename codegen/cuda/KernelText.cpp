@@ -226,6 +226,12 @@ KernelText causalConvKernel(const ni::CausalConvSpec &s, uint32_t sm) {
   return t;
 }
 
+/// Of both delta rules.
+static std::vector<KernelParam> deltaParams() {
+  return {{"query", 8}, {"key", 8}, {"value", 8}, {"a", 8},           {"b", 8},         {"aLog", 8},        {"dtBias", 8},
+          {"state", 8}, {"out", 8}, {"rows", 4},  {"queryStride", 4}, {"keyStride", 4}, {"valueStride", 4}, {"scalarStride", 4}};
+}
+
 KernelText gatedDeltaKernel(const ni::GatedDeltaSpec &s, uint32_t sm) {
   Record record;
   record.number("keyHeads", s.keyHeads).number("valueHeads", s.valueHeads).number("keyDim", s.keyDim);
@@ -234,9 +240,22 @@ KernelText gatedDeltaKernel(const ni::GatedDeltaSpec &s, uint32_t sm) {
                       "ni_gated_delta" + field("v", s.valueHeads) + "x" + std::to_string(s.valueDim) + field("k", s.keyHeads) +
                           "x" + std::to_string(s.keyDim),
                       record.str(), sm);
-  t.params = {{"query", 8}, {"key", 8},  {"value", 8},       {"a", 8},         {"b", 8},           {"aLog", 8},        {"dtBias", 8},
-              {"state", 8}, {"out", 8},  {"rows", 4},        {"queryStride", 4}, {"keyStride", 4}, {"valueStride", 4}, {"scalarStride", 4}};
+  t.params = deltaParams();
   t.threads = ni::deltaThreads();
+  return t;
+}
+
+KernelText deltaChunkedKernel(const ni::DeltaChunkedSpec &s, uint32_t sm) {
+  Record record;
+  record.number("keyHeads", s.keyHeads).number("valueHeads", s.valueHeads).number("keyDim", s.keyDim);
+  record.number("valueDim", s.valueDim).number("values", s.values).number("warps", s.warps);
+  KernelText t = text("delta", "delta_chunked.cuh", "NI_DELTA_CHUNKED",
+                      "ni_delta_chunked" + field("v", s.valueHeads) + "x" + std::to_string(s.valueDim) + field("k", s.keyHeads) +
+                          "x" + std::to_string(s.keyDim) + field("t", s.values) + field("c", ni::deltaChunk(s)),
+                      record.str(), sm);
+  t.params = deltaParams();
+  t.threads = ni::deltaChunkedThreads(s);
+  t.sharedBytes = ni::deltaChunkedShared(s);
   return t;
 }
 

@@ -52,6 +52,7 @@ KernelText attentionDecodeKernel(const ni::AttentionDecodeSpec &spec, uint32_t s
 KernelText attentionPrefillKernel(const ni::AttentionPrefillSpec &spec, uint32_t sm);
 KernelText causalConvKernel(const ni::CausalConvSpec &spec, uint32_t sm);
 KernelText gatedDeltaKernel(const ni::GatedDeltaSpec &spec, uint32_t sm);
+KernelText deltaChunkedKernel(const ni::DeltaChunkedSpec &spec, uint32_t sm);
 KernelText moeRouteKernel(const ni::MoeRouteSpec &spec, uint32_t sm);
 KernelText moeUpKernel(const ni::MoeUpSpec &spec, uint32_t sm);
 KernelText moeDownKernel(const ni::MoeDownSpec &spec, uint32_t sm);

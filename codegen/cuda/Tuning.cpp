@@ -52,4 +52,16 @@ ni::GemmSpec tunedGemm(ni::Format format, uint32_t rows, uint32_t k, ni::Epilogu
   return s;
 }
 
+ni::DeltaChunkedSpec tunedDeltaChunked(uint32_t keyHeads, uint32_t valueHeads, uint32_t keyDim, uint32_t valueDim, uint32_t rows) {
+  // The state is spread over the registers of a block: 32 of them per thread at a key dim of 128 with 32 values. Chunks of 64
+  // rows want 16 columns of it per warp, and rows to fill them.
+  const bool wide = keyDim > 128;
+  return {.keyHeads = keyHeads,
+          .valueHeads = valueHeads,
+          .keyDim = keyDim,
+          .valueDim = valueDim,
+          .values = wide || valueDim % 32 != 0 ? 16u : 32u,
+          .warps = wide || keyDim % 64 != 0 || rows <= 32 ? 2u : 4u};
+}
+
 } // namespace ninfer::cuda

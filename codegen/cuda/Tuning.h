@@ -3,6 +3,7 @@
 #ifndef NINFER_CODEGEN_CUDA_TUNING_H
 #define NINFER_CODEGEN_CUDA_TUNING_H
 
+#include "codegen/cuda/kernels/delta_spec.cuh"
 #include "codegen/cuda/kernels/gemm_spec.cuh"
 
 #include <cstdint>
@@ -19,6 +20,10 @@ ni::LinearSpec tunedLinear(ni::Format format, uint32_t rows, uint32_t k, ni::Pro
 /// F2 record for a shape, within `sharedPerBlock` bytes (of the device table). `rows` is the typical call.
 ni::GemmSpec tunedGemm(ni::Format format, uint32_t rows, uint32_t k, ni::Epilogue epilogue, ni::OutputType output,
                        uint32_t sharedPerBlock);
+
+/// Record of the delta rule in chunks; satisfies deltaChunkedAccepts for every shape that deltaAccepts. `rows` is the most of
+/// a call.
+ni::DeltaChunkedSpec tunedDeltaChunked(uint32_t keyHeads, uint32_t valueHeads, uint32_t keyDim, uint32_t valueDim, uint32_t rows);
 
 } // namespace ninfer::cuda
 

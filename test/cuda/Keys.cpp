@@ -130,7 +130,13 @@ std::vector<ni::CausalConvSpec> causalConv() {
 std::vector<ni::GatedDeltaSpec> gatedDelta() {
   return {{.keyHeads = 2, .valueHeads = 6, .keyDim = 128, .valueDim = 128},
           {.keyHeads = 1, .valueHeads = 2, .keyDim = 64, .valueDim = 16},
-          {.keyHeads = 1, .valueHeads = 1, .keyDim = 192, .valueDim = 48}};
+          {.keyHeads = 1, .valueHeads = 1, .keyDim = 192, .valueDim = 48},
+          {.keyHeads = 1, .valueHeads = 2, .keyDim = 32, .valueDim = 32}};
+}
+
+std::vector<ni::DeltaChunkedSpec> deltaChunked() {
+  return {tunedDeltaChunked(1, 3, 128, 64, 512), tunedDeltaChunked(1, 2, 128, 64, 32), tunedDeltaChunked(1, 2, 64, 16, 64),
+          tunedDeltaChunked(1, 1, 32, 32, 64),    tunedDeltaChunked(1, 1, 192, 16, 64), tunedDeltaChunked(1, 1, 256, 32, 64)};
 }
 
 std::vector<ni::MoeRouteSpec> moeRoute() {
@@ -179,6 +185,7 @@ std::vector<KernelText> all(uint32_t sm) {
   append(texts, attentionPrefill(), attentionPrefillKernel, sm);
   append(texts, causalConv(), causalConvKernel, sm);
   append(texts, gatedDelta(), gatedDeltaKernel, sm);
+  append(texts, deltaChunked(), deltaChunkedKernel, sm);
   append(texts, moeRoute(), moeRouteKernel, sm);
   append(texts, moeUp(), moeUpKernel, sm);
   append(texts, moeDown(), moeDownKernel, sm);

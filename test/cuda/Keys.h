@@ -23,6 +23,7 @@ std::vector<ni::AttentionDecodeSpec> attentionDecode();
 std::vector<ni::AttentionPrefillSpec> attentionPrefill();
 std::vector<ni::CausalConvSpec> causalConv();
 std::vector<ni::GatedDeltaSpec> gatedDelta();
+std::vector<ni::DeltaChunkedSpec> deltaChunked();
 std::vector<ni::MoeRouteSpec> moeRoute();
 std::vector<ni::MoeUpSpec> moeUp();
 std::vector<ni::MoeDownSpec> moeDown();

@@ -344,7 +344,12 @@ private:
                                   .valueHeads = static_cast<uint32_t>(state.getValueHeads()),
                                   .keyDim = static_cast<uint32_t>(state.getKeyDim()),
                                   .valueDim = static_cast<uint32_t>(state.getValueDim())};
-    out_.text = gatedDeltaKernel(spec, sm_);
+    const bool chunked = kernel_.getFamily() == "cuda.gated_delta_chunked";
+    ni::DeltaChunkedSpec chunks =
+        tunedDeltaChunked(spec.keyHeads, spec.valueHeads, spec.keyDim, spec.valueDim, rowsOf(op.getValue()));
+    if (spilled_.contains(deltaChunkedKernel(chunks, sm_).name))
+      chunks.values = 16; // half the registers of the state
+    out_.text = chunked ? deltaChunkedKernel(chunks, sm_) : gatedDeltaKernel(spec, sm_);
     // Columns of one buffer, if a convolution wrote them.
     const bool joined = op->hasAttr(NinferDialect::kJoined);
     const uint64_t q = widthOf(op.getQuery()), k = widthOf(op.getKey()), v = widthOf(op.getValue());
@@ -353,7 +358,7 @@ private:
     pointer(op.getA()).pointer(op.getB()).pointer(op.getALog()).pointer(op.getDtBias()).pointer(op.getState());
     result().perRow(op.getValue(), 1);
     word(joined ? q + k + v : q).word(joined ? q + k + v : k).word(joined ? q + k + v : v).word(widthOf(op.getA()));
-    const uint32_t columns = ni::deltaBlocksX(spec);
+    const uint32_t columns = chunked ? ni::deltaChunkedBlocksX(chunks) : ni::deltaBlocksX(spec);
     out_.grid = {columns, 0, 1};
     blocks(uint64_t{columns} * spec.valueHeads);
     return {};

@@ -6,8 +6,7 @@
 #ifndef NINFER_CODEGEN_CUDA_KERNELS_GATED_DELTA_CUH
 #define NINFER_CODEGEN_CUDA_KERNELS_GATED_DELTA_CUH
 
-#include "delta_spec.cuh"
-#include "ni.cuh"
+#include "delta_gates.cuh"
 
 namespace ni {
 
@@ -32,19 +31,14 @@ struct GatedDelta {
     float state[kRows][kPerLane];
     NI_UNROLL
     for (u32 i = 0; i < kRows; ++i)
-      NI_UNROLL
-      for (u32 d = 0; d < kPerLane; d += 2) {
-        const Words2 pair = load(reinterpret_cast<const Words2 *>(rowsOfState + i * S.keyDim + d));
-        state[i][d] = asFloat(pair.x);
-        state[i][d + 1] = asFloat(pair.y);
-      }
+      loadRow(rowsOfState + i * S.keyDim, state[i]);
     const float rate = exp2Approx(load(a.aLog + head) * kLog2e), bias = load(a.dtBias + head);
     for (u32 r = 0; r < a.rows; ++r) {
       float q[kPerLane], k[kPerLane];
       unit(a.query + static_cast<u64>(r) * a.queryStride + keyHead * S.keyDim, q);
       unit(a.key + static_cast<u64>(r) * a.keyStride + keyHead * S.keyDim, k);
       const u64 scalar = static_cast<u64>(r) * a.scalarStride + head;
-      const float decay = exp2Approx(-rate * softplus(bf16ToFloat(load(a.a + scalar)) + bias) * kLog2e);
+      const float decay = exp2Approx(deltaDecay(rate, load(a.a + scalar), bias));
       const float beta = sigmoid(bf16ToFloat(load(a.b + scalar)));
       const u16 *value = a.value + static_cast<u64>(r) * a.valueStride + head * S.valueDim + first;
       u16 *out = a.out + (static_cast<u64>(r) * S.valueHeads + head) * S.valueDim + first;
@@ -63,47 +57,66 @@ struct GatedDelta {
           state[i][d] = fusedMultiplyAdd(change, k[d], state[i][d]);
           y = fusedMultiplyAdd(state[i][d], q[d], y);
         }
-        y = warpSum(y) * kScale;
+        y = warpSum(y) * deltaScale(S.keyDim);
         if (lane == 0)
           store(out + i, floatToBf16(y));
       }
     }
     NI_UNROLL
     for (u32 i = 0; i < kRows; ++i)
-      NI_UNROLL
-      for (u32 d = 0; d < kPerLane; d += 2)
-        store(reinterpret_cast<Words2 *>(rowsOfState + i * S.keyDim + d),
-              Words2{asBits(state[i][d]), asBits(state[i][d + 1])});
+      storeRow(rowsOfState + i * S.keyDim, state[i]);
   }
 
 private:
-  static constexpr float kLog2e = 1.44269504f;
-  /// 1 / sqrt(keyDim) for the four dims deltaAccepts.
-  static constexpr float kScale = S.keyDim == 64    ? 0.125f
-                                  : S.keyDim == 128 ? 0.088388347648318441f
-                                  : S.keyDim == 192 ? 0.072168783648703223f
-                                                    : 0.0625f;
+  /// One instruction per pair where a lane has an even number of elements.
+  NI_FN void loadRow(const float *row, float (&v)[kPerLane]) {
+    if constexpr (kPerLane % 2 == 0) {
+      NI_UNROLL
+      for (u32 d = 0; d < kPerLane; d += 2) {
+        const Words2 pair = load(reinterpret_cast<const Words2 *>(row + d));
+        v[d] = asFloat(pair.x);
+        v[d + 1] = asFloat(pair.y);
+      }
+    } else {
+      NI_UNROLL
+      for (u32 d = 0; d < kPerLane; ++d)
+        v[d] = load(row + d);
+    }
+  }
+  NI_FN void storeRow(float *row, const float (&v)[kPerLane]) {
+    if constexpr (kPerLane % 2 == 0) {
+      NI_UNROLL
+      for (u32 d = 0; d < kPerLane; d += 2)
+        store(reinterpret_cast<Words2 *>(row + d), Words2{asBits(v[d]), asBits(v[d + 1])});
+    } else {
+      NI_UNROLL
+      for (u32 d = 0; d < kPerLane; ++d)
+        store(row + d, v[d]);
+    }
+  }
 
   NI_FN void unit(const u16 *x, float (&v)[kPerLane]) {
+    const u16 *own = x + laneIndex() * kPerLane;
+    if constexpr (kPerLane % 2 == 0) {
+      NI_UNROLL
+      for (u32 d = 0; d < kPerLane; d += 2) {
+        const u32 pair = load(reinterpret_cast<const u32 *>(own + d));
+        v[d] = bf16Low(pair);
+        v[d + 1] = bf16High(pair);
+      }
+    } else {
+      NI_UNROLL
+      for (u32 d = 0; d < kPerLane; ++d)
+        v[d] = bf16ToFloat(load(own + d));
+    }
     float sum = 0.0f;
     NI_UNROLL
-    for (u32 d = 0; d < kPerLane; d += 2) {
-      const u32 pair = load(reinterpret_cast<const u32 *>(x + laneIndex() * kPerLane + d));
-      v[d] = bf16Low(pair);
-      v[d + 1] = bf16High(pair);
+    for (u32 d = 0; d < kPerLane; ++d)
       sum = fusedMultiplyAdd(v[d], v[d], sum);
-      sum = fusedMultiplyAdd(v[d + 1], v[d + 1], sum);
-    }
-    const float inverse = rootReciprocalApprox(warpSum(sum) + 1e-6f);
+    const float inverse = rootReciprocalApprox(warpSum(sum) + kDeltaEps);
     NI_UNROLL
     for (u32 d = 0; d < kPerLane; ++d)
       v[d] *= inverse;
-  }
-  /// log(1 + exp(x)). Where 1 + e would lose e, the first terms of the series: off by less than e^3 / 3.
-  NI_FN float softplus(float x) {
-    const float e = exp2Approx(x * kLog2e);
-    const float small = e - 0.5f * e * e, large = log2Approx(1.0f + e) * 0.693147181f;
-    return x > 20.0f ? x : e < 0x1p-8f ? small : large;
   }
 };
 

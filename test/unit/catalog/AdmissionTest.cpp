@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace ninfer {
 namespace {
 
@@ -204,6 +206,25 @@ TEST(Admission, PeeksAreShort) {
   KernelSignature norm = request(OpKind::RmsNorm);
   norm.peek = true;
   EXPECT_EQ(admitKernel(norm, test::target("reference")).selected, nullptr);
+}
+
+// A prefill takes the delta rule in chunks, what fits a verification row by row; the other one is on record.
+TEST(Admission, ManyRowsOfTheDeltaRuleComeInChunks) {
+  const KernelTarget target = test::target("cuda:sm_89");
+  KernelSignature s = request(OpKind::GatedDelta);
+  for (int64_t rows : {1, 16, 17, 512}) {
+    s.rows = s.inputRows = {1, rows};
+    const AdmissionResult result = admitKernel(s, target);
+    ASSERT_NE(result.selected, nullptr);
+    EXPECT_EQ(result.selected->name, rows > 16 ? "cuda.gated_delta_chunked" : "cuda.gated_delta") << rows;
+    EXPECT_EQ(std::count_if(result.verdicts.begin(), result.verdicts.end(),
+                            [](const Verdict &v) { return v.kind == VerdictKind::LowerPriority; }),
+              1)
+        << rows;
+  }
+  s.peek = true; // chunks write the state
+  const AdmissionResult peek = admitKernel(s, target);
+  EXPECT_EQ(peek.verdicts.back().kind, VerdictKind::Rejected);
 }
 
 // The bound covers what the generated kernels ask for (codegen/cpu/kernels/MicroKernels.h).

@@ -60,6 +60,17 @@ TEST(Tuning, EveryShapeGetsAnAcceptedRecordWithin48Kib) {
         }
 }
 
+TEST(Tuning, EveryDeltaRuleHasChunks) {
+  for (uint32_t keyDim = 32; keyDim <= 256; keyDim += 32)
+    for (uint32_t valueDim : {16u, 32u, 48u, 128u})
+      for (uint32_t rows : {17u, 512u}) {
+        ASSERT_TRUE(ni::deltaAccepts({.keyHeads = 1, .valueHeads = 2, .keyDim = keyDim, .valueDim = valueDim}));
+        const ni::DeltaChunkedSpec spec = tunedDeltaChunked(1, 2, keyDim, valueDim, rows);
+        EXPECT_TRUE(ni::deltaChunkedAccepts(spec)) << deltaChunkedKernel(spec, 0).name;
+        EXPECT_LE(ni::deltaChunkedShared(spec), 99u * 1024) << deltaChunkedKernel(spec, 0).name;
+      }
+}
+
 TEST(Devices, AreFoundByAliasAndArchitecture) {
   EXPECT_EQ(findDevice("rtx4090")->sm, 89u);
   EXPECT_EQ(findDevice("sm_90")->alias, "h100");
