@@ -57,6 +57,7 @@ int onlyChoice(const KernelSignature &) { return 0; }
 int priorityFewRows(const KernelSignature &) { return 20; } ///< every weight is read once, at full speed
 /// Chunks of rows pay when a call fills one; up to the 16 rows of a verification the rows come one after the other.
 int priorityChunks(const KernelSignature &signature) { return signature.rows.max > 16 ? 20 : -1; }
+int priorityLast(const KernelSignature &) { return -2; } ///< behind all that take fewer shapes
 int priorityF32(const KernelSignature &) { return 10; }
 int priorityA16(const KernelSignature &) { return 20; }
 
@@ -293,16 +294,19 @@ void addCudaFamilies(std::vector<KernelFamily> &all) {
 
   KernelFamily conv = cuda("cuda.causal_conv", OpKind::CausalConv);
   conv.width = {2, 1 << 20, 2};
-  conv.peekRows = {0, 0};
   KernelFamily delta = cuda("cuda.gated_delta", OpKind::GatedDelta);
   delta.keyDim = {32, 256, 32};
   delta.headDim = {16, 1024, 16};
-  delta.peekRows = {0, 0};
   delta.normFormats = {Format::FP32};
   KernelFamily chunked = delta; // delta_chunked.cuh
   chunked.name = "cuda.gated_delta_chunked";
   chunked.peekRows = {0, 0};
   chunked.priority = priorityChunks;
+  KernelFamily deltaRows = delta; // gated_delta_rows.cuh
+  deltaRows.name = "cuda.gated_delta_rows";
+  deltaRows.keyDim = {1, 256};
+  deltaRows.headDim = {1, 1024};
+  deltaRows.priority = priorityLast;
   KernelFamily route = cuda("cuda.moe_route", OpKind::MoeRoute);
   route.experts = {1, 1024};
   KernelFamily up = cuda("cuda.moe_up", OpKind::MoeUp);
@@ -313,14 +317,18 @@ void addCudaFamilies(std::vector<KernelFamily> &all) {
   down.k = {8, 1 << 20, 8};
   down.topK = {1, 16};
   down.n = down.expertRows = {16, 1 << 24, 16};
-  all.insert(all.end(), {conv, delta, chunked, route, up, down});
+  all.insert(all.end(), {conv, delta, chunked, deltaRows, route, up, down});
 
   const std::pair<std::string_view, OpKind> singles[] = {{"cuda.rms_norm", OpKind::RmsNorm},
                                                          {"cuda.head_norm", OpKind::HeadNorm},
                                                          {"cuda.gated_head_norm", OpKind::GatedHeadNorm},
                                                          {"cuda.swiglu", OpKind::Swiglu},
                                                          {"cuda.sigmoid_gate", OpKind::SigmoidGate},
-                                                         {"cuda.add", OpKind::Add}};
+                                                         {"cuda.add", OpKind::Add},
+                                                         {"cuda.store_rows", OpKind::StoreRows}, // copy_rows.cuh
+                                                         {"cuda.load_rows", OpKind::LoadRows},
+                                                         {"cuda.concat", OpKind::Concat},
+                                                         {"cuda.last_row", OpKind::LastRow}};
   for (auto [name, op] : singles)
     all.push_back(cuda(name, op));
 }

@@ -215,10 +215,10 @@ KernelText attentionPrefillKernel(const ni::AttentionPrefillSpec &s, uint32_t sm
 KernelText causalConvKernel(const ni::CausalConvSpec &s, uint32_t sm) {
   Record record;
   record.number("taps", s.taps).number("queryWidth", s.queryWidth).number("keyWidth", s.keyWidth);
-  record.number("valueWidth", s.valueWidth);
+  record.number("valueWidth", s.valueWidth).flag("peek", s.peek);
   KernelText t = text("delta", "causal_conv.cuh", "NI_CAUSAL_CONV",
                       "ni_causal_conv" + field("t", s.taps) + field("c", s.queryWidth) + "x" + std::to_string(s.keyWidth) +
-                          "x" + std::to_string(s.valueWidth),
+                          "x" + std::to_string(s.valueWidth) + (s.peek ? "_peek" : ""),
                       record.str(), sm);
   t.params = {{"query", 8}, {"key", 8},  {"value", 8},       {"weight", 8},    {"tail", 8},
               {"out", 8},   {"rows", 4}, {"queryStride", 4}, {"keyStride", 4}, {"valueStride", 4}};
@@ -235,10 +235,10 @@ static std::vector<KernelParam> deltaParams() {
 KernelText gatedDeltaKernel(const ni::GatedDeltaSpec &s, uint32_t sm) {
   Record record;
   record.number("keyHeads", s.keyHeads).number("valueHeads", s.valueHeads).number("keyDim", s.keyDim);
-  record.number("valueDim", s.valueDim);
+  record.number("valueDim", s.valueDim).flag("peek", s.peek);
   KernelText t = text("delta", "gated_delta.cuh", "NI_GATED_DELTA",
                       "ni_gated_delta" + field("v", s.valueHeads) + "x" + std::to_string(s.valueDim) + field("k", s.keyHeads) +
-                          "x" + std::to_string(s.keyDim),
+                          "x" + std::to_string(s.keyDim) + (s.peek ? "_peek" : ""),
                       record.str(), sm);
   t.params = deltaParams();
   t.threads = ni::deltaThreads();

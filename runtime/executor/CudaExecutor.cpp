@@ -10,6 +10,14 @@ namespace {
 constexpr uint64_t kAlign = 256;
 constexpr uint64_t kCallBytes = 8; ///< int32 rows, int32 position
 
+/// Rows of a call that is worth a graph: those of verified drafts, which are at most a block of the delta rule.
+constexpr int64_t kGraphRows = 16;
+
+/// Prompts come in chunks of every length, once each; everything else comes again.
+bool isRepeated(const plan::Phase &phase, int64_t rows) {
+  return rows <= kGraphRows && (phase.kind() != plan::PhaseKind::Prefill && phase.kind() != plan::PhaseKind::Encode);
+}
+
 uint64_t alignUp(uint64_t value, uint64_t align) { return (value + align - 1) / align * align; }
 
 uint64_t bytesOf(const plan::Ref *ref) { return ref ? ref->bytes() : 0; }
@@ -150,10 +158,12 @@ Status CudaExecutor::call(ProgramPhase &phase, PhaseDevice &device, int64_t rows
   const gpu::Driver &d = engine_.device()->device()->driver();
   callHost_[0] = int32_t(rows);
   callHost_[1] = int32_t(position);
-  if (phase.maxRows == 1) {
-    if (!device.graph)
-      NINFER_RETURN_IF_ERROR(capture(phase, device));
-    NINFER_RETURN_IF_ERROR(d.check(d.graphLaunch(device.graph.get(), stream_.get()), "cuGraphLaunch"));
+  if (isRepeated(*phase.source, rows)) {
+    gpu::GraphExec &graph = device.graphs[rows];
+    if (!graph) {
+      NINFER_ASSIGN_OR_RETURN(graph, capture(phase, device, rows));
+    }
+    NINFER_RETURN_IF_ERROR(d.check(d.graphLaunch(graph.get(), stream_.get()), "cuGraphLaunch"));
   } else {
     NINFER_RETURN_IF_ERROR(enqueue(phase, device, rows));
   }
@@ -178,11 +188,11 @@ Status CudaExecutor::enqueue(const ProgramPhase &phase, const PhaseDevice &devic
                  "cuMemcpyDtoHAsync");
 }
 
-Status CudaExecutor::capture(const ProgramPhase &phase, PhaseDevice &device) {
+Result<gpu::GraphExec> CudaExecutor::capture(const ProgramPhase &phase, const PhaseDevice &device, int64_t rows) {
   const gpu::DevicePtr &on = engine_.device()->device();
   const gpu::Driver &d = on->driver();
   NINFER_RETURN_IF_ERROR(d.check(d.beginCapture(stream_.get(), gpu::kCaptureThreadLocal), "cuStreamBeginCapture"));
-  Status enqueued = enqueue(phase, device, 1);
+  Status enqueued = enqueue(phase, device, rows);
   gpu::GraphHandle handle = nullptr;
   // Also after a failure: a stream must leave capture.
   Status ended = d.check(d.endCapture(stream_.get(), &handle), "cuStreamEndCapture");
@@ -191,8 +201,7 @@ Status CudaExecutor::capture(const ProgramPhase &phase, PhaseDevice &device) {
   NINFER_RETURN_IF_ERROR(std::move(ended));
   gpu::GraphExecHandle exec = nullptr;
   NINFER_RETURN_IF_ERROR(d.check(d.graphInstantiate(&exec, graph.get(), 0), "cuGraphInstantiate"));
-  device.graph = gpu::GraphExec(on, exec);
-  return {};
+  return gpu::GraphExec(on, exec);
 }
 
 } // namespace ninfer

@@ -1,5 +1,6 @@
-// Launches on a device. Calls of phases with one row are captured into a graph on their first use; rows and position of a
-// call are in device memory, so that the graph serves every position.
+// Launches on a device. Calls that a conversation repeats (decode, and those of speculative decoding) are captured into a
+// graph per number of rows, on their first use; the position of a call is in device memory, so that a graph serves every
+// position.
 #ifndef NINFER_RUNTIME_EXECUTOR_CUDAEXECUTOR_H
 #define NINFER_RUNTIME_EXECUTOR_CUDAEXECUTOR_H
 
@@ -30,7 +31,7 @@ private:
   struct PhaseDevice {
     std::vector<gpu::DeviceLaunch> launches;
     gpu::DevicePointer tokens = 0, logits = 0;
-    gpu::GraphExec graph;
+    std::map<int64_t, gpu::GraphExec> graphs; ///< by rows
   };
 
   void resolve(const plan::Target &target);
@@ -40,7 +41,7 @@ private:
   Status call(ProgramPhase &phase, PhaseDevice &device, int64_t rows, int64_t position);
   /// Copies in, kernels, copies out.
   Status enqueue(const ProgramPhase &phase, const PhaseDevice &device, int64_t rows) const;
-  Status capture(const ProgramPhase &phase, PhaseDevice &device);
+  Result<gpu::GraphExec> capture(const ProgramPhase &phase, const PhaseDevice &device, int64_t rows);
   /// Keeps the failure; true when there is none.
   bool keep(Status status);
 

@@ -38,7 +38,7 @@ TEST_P(CausalConv, AgreesWithDouble) {
     Array in(u, "qkv"), weights(weight, "weight"), out(expected.size() * 2, true, "out");
     for (const emulator::Options &mode : threadOrders()) {
       out.poison();
-      Array state(tail, "tail", true);
+      Array state(tail, "tail", !s.peek);
       Arguments args;
       args.pointer(in).pointer(in).pointer(in).pointer(weights).pointer(state).pointer(out);
       args.u32(rows).u32(stride).u32(stride).u32(stride);
@@ -48,15 +48,14 @@ TEST_P(CausalConv, AgreesWithDouble) {
       ASSERT_EQ(compareBf16(expected, out.as<uint16_t>()), "") << rows;
       for (uint32_t j = 0; j < past; ++j)
         for (uint32_t c = 0; c < channels; ++c)
-          ASSERT_EQ(double(state.as<float>()[j * channels + c]), at(int64_t(rows) - past + j, c)) << rows << " " << j << " " << c;
+          ASSERT_EQ(double(state.as<float>()[j * channels + c]), at(int64_t(s.peek ? 0 : rows) - past + j, c))
+              << rows << " " << j << " " << c;
     }
   }
 }
 
 std::string convName(const testing::TestParamInfo<ni::CausalConvSpec> &info) { return causalConvKernel(info.param, 0).name; }
 INSTANTIATE_TEST_SUITE_P(Keys, CausalConv, testing::ValuesIn(keys::causalConv()), convName);
-
-class GatedDelta : public testing::TestWithParam<ni::GatedDeltaSpec> {};
 
 /// A number and a bound of its error, carried through the recurrence.
 struct Bounded {
@@ -70,9 +69,8 @@ Bounded operator*(Bounded a, Bounded b) {
   return {v, std::fabs(a.value) * b.error + std::fabs(b.value) * a.error + a.error * b.error + std::fabs(v) * kFloatUnit};
 }
 
-TEST_P(GatedDelta, AgreesWithDouble) {
-  const ni::GatedDeltaSpec s = GetParam();
-  const KernelText text = gatedDeltaKernel(s, 0);
+/// `text` is a kernel for `s` that is launched with `blocks` thread blocks per value head.
+void checkDelta(const ni::GatedDeltaSpec &s, const KernelText &text, uint32_t blocks) {
   const uint32_t keyWidth = s.keyHeads * s.keyDim, valueWidth = s.valueHeads * s.valueDim, width = 2 * keyWidth + valueWidth;
   for (uint32_t rows : {1u, 6u}) {
     std::mt19937_64 random(rows);
@@ -134,25 +132,42 @@ TEST_P(GatedDelta, AgreesWithDouble) {
     std::vector<Expected> expectedState;
     for (const Bounded &b : after)
       expectedState.push_back({b.value, b.error});
+    if (s.peek)
+      {
+      expectedState.clear();
+      for (float v : state)
+        expectedState.push_back({v, 0});
+    }
     Array in(qkv, "qkv"), ab(gates, "ab"), logs(aLog, "aLog"), biases(dtBias, "dtBias"), out(expected.size() * 2, true, "out");
     for (const emulator::Options &mode : threadOrders()) {
       out.poison();
-      Array matrix(state, "state", true);
+      Array matrix(state, "state", !s.peek);
       Arguments args;
       args.pointer(in).pointer(in).pointer(in).pointer(ab).pointer(ab).pointer(logs).pointer(biases).pointer(matrix).pointer(out);
       args.u32(rows).u32(width).u32(width).u32(width).u32(2 * s.valueHeads);
       *static_cast<uint64_t *>(args.pointers()[1]) += keyWidth * 2;
       *static_cast<uint64_t *>(args.pointers()[2]) += 2 * keyWidth * 2;
       *static_cast<uint64_t *>(args.pointers()[4]) += s.valueHeads * 2;
-      ASSERT_EQ(launch(text, {ni::deltaBlocksX(s), s.valueHeads}, args, mode), "");
+      ASSERT_EQ(launch(text, {blocks, s.valueHeads}, args, mode), "");
       ASSERT_EQ(compareBf16(expected, out.as<uint16_t>()), "") << rows;
       ASSERT_EQ(compareFloat(expectedState, matrix.as<float>()), "") << rows;
     }
   }
 }
 
+class GatedDelta : public testing::TestWithParam<ni::GatedDeltaSpec> {};
+TEST_P(GatedDelta, AgreesWithDouble) { checkDelta(GetParam(), gatedDeltaKernel(GetParam(), 0), ni::deltaBlocksX(GetParam())); }
+
+class GatedDeltaRows : public testing::TestWithParam<ni::GatedDeltaSpec> {};
+TEST_P(GatedDeltaRows, AgreesWithDouble) {
+  checkDelta(GetParam(), gatedDeltaRowsKernel(GetParam(), 0), ni::deltaRowsBlocksX(GetParam()));
+}
+
 std::string deltaName(const testing::TestParamInfo<ni::GatedDeltaSpec> &info) { return gatedDeltaKernel(info.param, 0).name; }
 INSTANTIATE_TEST_SUITE_P(Keys, GatedDelta, testing::ValuesIn(keys::gatedDelta()), deltaName);
+
+std::string deltaRowsName(const testing::TestParamInfo<ni::GatedDeltaSpec> &info) { return gatedDeltaRowsKernel(info.param, 0).name; }
+INSTANTIATE_TEST_SUITE_P(Keys, GatedDeltaRows, testing::ValuesIn(keys::gatedDeltaRows()), deltaRowsName);
 
 } // namespace
 } // namespace ninfer::cuda

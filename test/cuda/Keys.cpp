@@ -124,11 +124,14 @@ std::vector<ni::AttentionPrefillSpec> attentionPrefill() {
 }
 
 std::vector<ni::CausalConvSpec> causalConv() {
-  return {{.taps = 4, .queryWidth = 256, .keyWidth = 256, .valueWidth = 512}, {.taps = 2, .queryWidth = 6, .keyWidth = 6, .valueWidth = 10}};
+  return {{.taps = 4, .queryWidth = 256, .keyWidth = 256, .valueWidth = 512},
+          {.taps = 4, .queryWidth = 256, .keyWidth = 256, .valueWidth = 512, .peek = true},
+          {.taps = 2, .queryWidth = 6, .keyWidth = 6, .valueWidth = 10}};
 }
 
 std::vector<ni::GatedDeltaSpec> gatedDelta() {
   return {{.keyHeads = 2, .valueHeads = 6, .keyDim = 128, .valueDim = 128},
+          {.keyHeads = 1, .valueHeads = 2, .keyDim = 128, .valueDim = 128, .peek = true},
           {.keyHeads = 1, .valueHeads = 2, .keyDim = 64, .valueDim = 16},
           {.keyHeads = 1, .valueHeads = 1, .keyDim = 192, .valueDim = 48},
           {.keyHeads = 1, .valueHeads = 2, .keyDim = 32, .valueDim = 32}};
@@ -138,6 +141,14 @@ std::vector<ni::DeltaChunkedSpec> deltaChunked() {
   return {tunedDeltaChunked(1, 3, 128, 64, 512), tunedDeltaChunked(1, 2, 128, 64, 32), tunedDeltaChunked(1, 2, 64, 16, 64),
           tunedDeltaChunked(1, 1, 32, 32, 64),    tunedDeltaChunked(1, 1, 192, 16, 64), tunedDeltaChunked(1, 1, 256, 32, 64)};
 }
+
+std::vector<ni::GatedDeltaSpec> gatedDeltaRows() {
+  return {{.keyHeads = 2, .valueHeads = 4, .keyDim = 32, .valueDim = 32},
+          {.keyHeads = 1, .valueHeads = 3, .keyDim = 16, .valueDim = 6, .peek = true},
+          {.keyHeads = 1, .valueHeads = 1, .keyDim = 100, .valueDim = 5}};
+}
+
+std::vector<ni::CopyRowsSpec> copyRows() { return {{2}, {4}, {8}, {16}}; }
 
 std::vector<ni::MoeRouteSpec> moeRoute() {
   return {{.experts = 8, .topK = 2}, {.experts = 256, .topK = 8}, {.experts = 130, .topK = 64}};
@@ -186,6 +197,8 @@ std::vector<KernelText> all(uint32_t sm) {
   append(texts, causalConv(), causalConvKernel, sm);
   append(texts, gatedDelta(), gatedDeltaKernel, sm);
   append(texts, deltaChunked(), deltaChunkedKernel, sm);
+  append(texts, gatedDeltaRows(), gatedDeltaRowsKernel, sm);
+  append(texts, copyRows(), copyRowsKernel, sm);
   append(texts, moeRoute(), moeRouteKernel, sm);
   append(texts, moeUp(), moeUpKernel, sm);
   append(texts, moeDown(), moeDownKernel, sm);

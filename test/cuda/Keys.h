@@ -3,6 +3,8 @@
 #ifndef NINFER_TEST_CUDA_KEYS_H
 #define NINFER_TEST_CUDA_KEYS_H
 
+#include "codegen/cuda/CopyRows.h"
+#include "codegen/cuda/GatedDeltaRows.h"
 #include "codegen/cuda/KernelText.h"
 
 #include <string>
@@ -24,6 +26,8 @@ std::vector<ni::AttentionPrefillSpec> attentionPrefill();
 std::vector<ni::CausalConvSpec> causalConv();
 std::vector<ni::GatedDeltaSpec> gatedDelta();
 std::vector<ni::DeltaChunkedSpec> deltaChunked();
+std::vector<ni::GatedDeltaSpec> gatedDeltaRows();
+std::vector<ni::CopyRowsSpec> copyRows();
 std::vector<ni::MoeRouteSpec> moeRoute();
 std::vector<ni::MoeUpSpec> moeUp();
 std::vector<ni::MoeDownSpec> moeDown();

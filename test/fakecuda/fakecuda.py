@@ -23,11 +23,18 @@ ROOT = os.path.join(HERE, "..", "..")
 sys.path[:0] = [HERE, os.path.join(ROOT, "test", "e2e"), os.path.join(ROOT, "examples", "demo")]
 import corpus  # noqa: E402
 import host_kernels  # noqa: E402
+import speculation  # noqa: E402
 from e2e import CHECKPOINT, Failure, check, distance  # noqa: E402
 
 SM = 89
 YARDSTICKS = 2
 DEMO, TINY = (json.load(open(os.path.join(ROOT, "test", "vectors", f"{name}_logits.json"))) for name in ("demo", "tiny"))
+
+
+# Models like the random hybrid of the stored logits, which has no draft layer: what their options replace.
+SPARSE = ("--preset tiny", "--preset tiny-moe --experts 8 --experts-per-token 8")
+RANDOM = {"experts": [SPARSE], "hybrid-mtp": [("--no-mtp", "")],
+          "experts-mtp": [("--preset tiny", "--preset tiny-moe --experts 6 --experts-per-token 2"), ("--no-mtp", "--proposal 96")]}
 
 
 class Case:
@@ -37,10 +44,10 @@ class Case:
     def tool(self, name):
         return os.path.join(self.args.bin, name)
 
-    def run(self, *command, code=0, **variables):
+    def run(self, *command, code=0, input=None, **variables):
         environment = {**os.environ, "NINFER_CUDA_DRIVER": self.args.fakecuda, "NINFER_FAKECUDA_REPORT": "1",
                        **{k: str(v) for k, v in variables.items()}}
-        done = subprocess.run([str(c) for c in command], capture_output=True, env=environment)
+        done = subprocess.run([str(c) for c in command], capture_output=True, env=environment, input=input)
         check(done.returncode == code, f"exit code {done.returncode}, expected {code}: {' '.join(map(str, command))}\n"
                                        f"{done.stderr.decode(errors='replace')}")
         return done
@@ -50,17 +57,22 @@ class Case:
         if not os.path.exists(path) and recipe in TINY["models"]:
             tool = "make_qwen_artifact" if recipe == "hybrid" else "make_tiny_artifact"
             self.run(os.path.join(self.args.tiny, tool), path, *TINY["models"][recipe]["options"])
-        elif not os.path.exists(path) and recipe == "experts":
-            options = " ".join(TINY["models"]["hybrid"]["options"]).replace("--preset tiny", "--preset tiny-moe").split()
-            self.run(os.path.join(self.args.tiny, "make_qwen_artifact"), path, *options, "--experts", 8, "--experts-per-token", 8)
+        elif not os.path.exists(path) and recipe in RANDOM:
+            options = " ".join(TINY["models"]["hybrid"]["options"])
+            for old, new in RANDOM[recipe]:
+                options = options.replace(old, new)
+            self.run(os.path.join(self.args.tiny, "make_qwen_artifact"), path, *options.split())
         elif not os.path.exists(path):
             self.run(self.tool("ninfer-convert"), CHECKPOINT, "-o", path, "--recipe", recipe)
         return path
 
     def build(self, recipe, *options, name="plan"):
         """A plan and the library of its kernels."""
+        return self.build_model(self.model(recipe), *options, name=name)
+
+    def build_model(self, model, *options, name="plan"):
         plan, dump = f"{self.tmp}/{name}.plan.bin", f"{self.tmp}/{name}.cu"
-        done = subprocess.run([self.tool("ninfer-build"), self.model(recipe), "-o", plan, "--target", f"cuda:sm_{SM}", "--target",
+        done = subprocess.run([self.tool("ninfer-build"), model, "-o", plan, "--target", f"cuda:sm_{SM}", "--target",
                                "reference", "--dump-kernels", dump, *map(str, options)], capture_output=True)
         text = done.stderr.decode(errors="replace")
         if "NB0485" in text:
@@ -197,7 +209,10 @@ def failures(case):
             check("live: device 0, host 0, modules 0, streams 0, events 0, graphs 0, contexts 0" in text, f"{call} {number}: {text}")
 
 
-CASES = {"mismatches": mismatches, "failures": failures, "greedy": greedy, "int8-cache": int8_cache, "experts": experts,
+CASES = {"speculative-demo": speculation.speculative_demo, "speculative-golden": lambda case: speculation.golden(case, YARDSTICKS),
+         "speculative-logits": lambda case: speculation.verified_logits(case, TINY["models"]["hybrid"], YARDSTICKS),
+         "speculative-dense": lambda case: speculation.speculative_random(case, "hybrid-mtp"),
+         "speculative-sparse": lambda case: speculation.speculative_random(case, "experts-mtp"), "mismatches": mismatches, "failures": failures, "greedy": greedy, "int8-cache": int8_cache, "experts": experts,
          **{f"logits-{r}": (lambda case, r=r: logits_case(case, r)) for r in [*DEMO["recipes"], *TINY["models"]]}}
 
 

@@ -1,31 +1,27 @@
 #include "codegen/cuda/ir/Specialize.h"
 
 #include "codegen/cuda/AttentionRows.h"
+#include "codegen/cuda/GatedDeltaRows.h"
 #include "codegen/cuda/Tuning.h"
+#include "codegen/cuda/ir/RecordBuilder.h"
 
 #include "llvm/ADT/TypeSwitch.h"
 
 #include <algorithm>
-#include <bit>
 
 using namespace mlir;
 
 namespace ninfer::cuda {
 namespace {
 
-constexpr uint32_t kActivationBytes = 2;
 constexpr double kLog2E = 1.4426950408889634; // exponentials of the kernels have base 2
 
 ni::Format formatOf(WeightType type) { return static_cast<ni::Format>(type.getFormat()); }
-int64_t widthOf(Value activation) { return cast<RankedTensorType>(activation.getType()).getDimSize(1); }
 
-class Specializer {
+class Specializer : RecordBuilder {
 public:
   Specializer(KernelOp kernel, const Device &device, const std::set<std::string> &spilled)
-      : kernel_(kernel), device_(device), spilled_(spilled), sm_(device.sm) {
-    out_.name = kernel.getSymName().str();
-    out_.panels.assign(kernel.getBlock()->getNumArguments(), false);
-  }
+      : RecordBuilder(kernel, device.sm), device_(device), spilled_(spilled) {}
 
   Result<SpecializedKernel> run() {
     Operation *body = nullptr;
@@ -59,6 +55,7 @@ public:
                         .Case([&](MoeRouteOp op) { return moeRoute(op); })
                         .Case([&](MoeUpOp op) { return moeUp(op); })
                         .Case([&](MoeDownOp op) { return moeDown(op); })
+                        .Case<StoreRowsOp, LoadRowsOp, ConcatOp, LastRowOp>([&](auto op) { return copyRows(op, *this); })
                         .Case([&](SwigluOp op) { return elementwise(op, ni::ElementwiseOp::Swiglu); })
                         .Case([&](AddOp op) { return elementwise(op, ni::ElementwiseOp::Add); })
                         .Case([&](SigmoidGateOp op) {
@@ -73,89 +70,6 @@ public:
   }
 
 private:
-  Error fail(const std::string &rule) const {
-    return makeError(ErrorKind::Unsupported, "NB0491", "CUDA kernel " + out_.name + ": " + rule);
-  }
-
-  // --- launch arguments and parameters
-
-  /// A value inside the kernel as an argument of it: through a fused region.
-  BlockArgument argumentOf(Value value) const {
-    auto argument = cast<BlockArgument>(value);
-    if (auto fused = dyn_cast<FusedOp>(argument.getOwner()->getParentOp()))
-      return argumentOf(fused.getInputs()[argument.getArgNumber()]);
-    return argument;
-  }
-  static unsigned launchArguments(Type type) { return type.isIndex() ? 0 : isa<KvCacheType>(type) ? 2 : 1; }
-  uint16_t indexOf(BlockArgument argument) const {
-    unsigned index = 0;
-    for (BlockArgument other : kernel_.getBlock()->getArguments().take_front(argument.getArgNumber()))
-      index += launchArguments(other.getType());
-    return static_cast<uint16_t>(index);
-  }
-  uint16_t resultIndex() const {
-    unsigned index = 0;
-    for (BlockArgument argument : kernel_.getBlock()->getArguments())
-      index += launchArguments(argument.getType());
-    return static_cast<uint16_t>(index); // every kernel has one result, or joined ones
-  }
-
-  Specializer &parameter(plan::CudaParamKind kind, uint16_t arg = 0, uint32_t value = 0, uint32_t perRow = 0) {
-    out_.params.emplace_back(kind, arg, value, perRow);
-    return *this;
-  }
-  Specializer &null() { return parameter(plan::CudaParamKind::Null); }
-  Specializer &pointer(Value value, uint16_t plane = 0, uint32_t perRow = 0, uint64_t offset = 0) {
-    return parameter(plan::CudaParamKind::Pointer, static_cast<uint16_t>(indexOf(argumentOf(value)) + plane),
-                     static_cast<uint32_t>(offset), perRow);
-  }
-  Specializer &panels(Value weight) {
-    out_.panels[argumentOf(weight).getArgNumber()] = true;
-    return pointer(weight);
-  }
-  /// The launch's own memory: 0 scratch, 1 counters.
-  Specializer &own(uint16_t which) {
-    return parameter(plan::CudaParamKind::Pointer, static_cast<uint16_t>(resultIndex() + 1 + which));
-  }
-  Specializer &result() { return parameter(plan::CudaParamKind::Pointer, resultIndex()); }
-  Specializer &position() { return parameter(plan::CudaParamKind::Position); }
-  Specializer &word(uint64_t value) { return parameter(plan::CudaParamKind::Word, 0, static_cast<uint32_t>(value)); }
-  Specializer &number(double value) { return word(std::bit_cast<uint32_t>(static_cast<float>(value))); }
-  /// `each` per row of the activation.
-  Specializer &perRow(Value activation, uint64_t each) {
-    auto type = cast<RankedTensorType>(activation.getType());
-    if (!type.isDynamicDim(0))
-      return word(each * type.getDimSize(0));
-    return parameter(plan::CudaParamKind::Word, 0, 0, static_cast<uint32_t>(each));
-  }
-
-  void blocks(uint64_t count) { out_.tilesConst = count; }
-  /// `each` for every `rows` rows that were begun.
-  void blocksPerRow(Value activation, uint64_t each, uint32_t rows = 1) {
-    auto type = cast<RankedTensorType>(activation.getType());
-    if (type.isDynamicDim(0)) {
-      out_.tilesPerRow = each;
-      out_.rowsPerTile = rows;
-    } else {
-      out_.tilesConst = each * ni::divideUp(static_cast<uint32_t>(type.getDimSize(0)), rows);
-    }
-  }
-  /// Most rows of an activation in one call.
-  uint32_t rowsOf(Value activation) const {
-    auto type = cast<RankedTensorType>(activation.getType());
-    return static_cast<uint32_t>(type.isDynamicDim(0) ? kernel_.getRows() : type.getDimSize(0));
-  }
-
-  Result<SpecializedKernel> checked() {
-    if (out_.params.size() != out_.text.params.size())
-      return fail("has " + std::to_string(out_.params.size()) + " parameters, its text " +
-                  std::to_string(out_.text.params.size()));
-    for (size_t i = 0; i < out_.params.size(); ++i)
-      if ((out_.params[i].kind() == plan::CudaParamKind::Word ? 4u : 8u) != out_.text.params[i].bytes)
-        return fail("parameter " + std::string(out_.text.params[i].name) + " is of another size in its text");
-    return std::move(out_);
-  }
-
   // --- operators
 
   Status fused(FusedOp op) {
@@ -326,7 +240,8 @@ private:
     const ni::CausalConvSpec spec{.taps = static_cast<uint32_t>(op.getWeight().getType().getN()),
                                   .queryWidth = static_cast<uint32_t>(widthOf(op.getQuery())),
                                   .keyWidth = static_cast<uint32_t>(widthOf(op.getKey())),
-                                  .valueWidth = static_cast<uint32_t>(widthOf(op.getValue()))};
+                                  .valueWidth = static_cast<uint32_t>(widthOf(op.getValue())),
+                                  .peek = op.getPeek()};
     if (!ni::convAccepts(spec))
       return fail("has a projection of odd width");
     out_.text = causalConvKernel(spec, sm_);
@@ -343,13 +258,17 @@ private:
     const ni::GatedDeltaSpec spec{.keyHeads = static_cast<uint32_t>(op.getKeyHeads()),
                                   .valueHeads = static_cast<uint32_t>(state.getValueHeads()),
                                   .keyDim = static_cast<uint32_t>(state.getKeyDim()),
-                                  .valueDim = static_cast<uint32_t>(state.getValueDim())};
+                                  .valueDim = static_cast<uint32_t>(state.getValueDim()),
+                                  .peek = op.getPeek()};
     const bool chunked = kernel_.getFamily() == "cuda.gated_delta_chunked";
     ni::DeltaChunkedSpec chunks =
         tunedDeltaChunked(spec.keyHeads, spec.valueHeads, spec.keyDim, spec.valueDim, rowsOf(op.getValue()));
     if (spilled_.contains(deltaChunkedKernel(chunks, sm_).name))
       chunks.values = 16; // half the registers of the state
-    out_.text = chunked ? deltaChunkedKernel(chunks, sm_) : gatedDeltaKernel(spec, sm_);
+    const bool anySize = kernel_.getFamily() == "cuda.gated_delta_rows";
+    out_.text = chunked   ? deltaChunkedKernel(chunks, sm_)
+                : anySize ? gatedDeltaRowsKernel(spec, sm_)
+                          : gatedDeltaKernel(spec, sm_);
     // Columns of one buffer, if a convolution wrote them.
     const bool joined = op->hasAttr(NinferDialect::kJoined);
     const uint64_t q = widthOf(op.getQuery()), k = widthOf(op.getKey()), v = widthOf(op.getValue());
@@ -358,7 +277,9 @@ private:
     pointer(op.getA()).pointer(op.getB()).pointer(op.getALog()).pointer(op.getDtBias()).pointer(op.getState());
     result().perRow(op.getValue(), 1);
     word(joined ? q + k + v : q).word(joined ? q + k + v : k).word(joined ? q + k + v : v).word(widthOf(op.getA()));
-    const uint32_t columns = chunked ? ni::deltaChunkedBlocksX(chunks) : ni::deltaBlocksX(spec);
+    const uint32_t columns = chunked   ? ni::deltaChunkedBlocksX(chunks)
+                             : anySize ? ni::deltaRowsBlocksX(spec)
+                                       : ni::deltaBlocksX(spec);
     out_.grid = {columns, 0, 1};
     blocks(uint64_t{columns} * spec.valueHeads);
     return {};
@@ -437,12 +358,9 @@ private:
     return {};
   }
 
-  mutable KernelOp kernel_; // a handle, without const accessors
   Operation *body_ = nullptr;
   const Device &device_;
   const std::set<std::string> &spilled_;
-  uint32_t sm_;
-  SpecializedKernel out_;
 };
 
 } // namespace

@@ -1,7 +1,8 @@
 // Causal depthwise convolution of query, key and value channels, then silu:
 //   y[r][c] = silu(sum over j < taps of weight[j][c] * u[r - (taps - 1) + j][c])
-// Rows before row 0 are in the tail, oldest first; afterwards it holds the last taps - 1 rows. Only the blocks of the first
-// rows touch the tail: the others find their past in the input. Launch: grid (convBlocksX, convBlocksY), kConvThreads.
+// Rows before row 0 are in the tail, oldest first; afterwards it holds the last taps - 1 rows, unless the record peeks. Only
+// the blocks of the first rows touch the tail: the others find their past in the input. Launch: grid (convBlocksX,
+// convBlocksY), kConvThreads.
 #ifndef NINFER_CODEGEN_CUDA_KERNELS_CAUSAL_CONV_CUH
 #define NINFER_CODEGEN_CUDA_KERNELS_CAUSAL_CONV_CUH
 
@@ -13,7 +14,7 @@ namespace ni {
 struct CausalConvArgs {
   const u16 *query, *key, *value; ///< bfloat16; row r starts at r * stride
   const u16 *weight;              ///< bfloat16 [taps][channels]
-  float *tail;                    ///< [taps - 1][channels]
+  float *tail;                    ///< [taps - 1][channels]; only read when the record peeks
   u16 *out;                       ///< bfloat16 [rows][channels]; not an input
   u32 rows, queryStride, keyStride, valueStride;
 };
@@ -59,14 +60,16 @@ struct CausalConv {
           y[b] = fusedMultiplyAdd(weight[j][b], window.v[j][b], y[b]);
       store(reinterpret_cast<u32 *>(a.out + static_cast<u64>(r) * kChannels + c), packBf16(silu(y[0]), silu(y[1])));
     }
-    if (first != 0)
-      return;
-    for (u32 r = end > a.rows - smaller(kPast, a.rows) ? end : a.rows - kPast; r < a.rows; ++r)
-      push(window, u + static_cast<u64>(r) * stride); // the last rows, when this block does not end with them
-    NI_UNROLL
-    for (u32 j = 0; j < kPast; ++j)
-      store(reinterpret_cast<Words2 *>(a.tail + j * kChannels + c),
-            Words2{asBits(window.v[j + 1][0]), asBits(window.v[j + 1][1])});
+    if constexpr (!S.peek) {
+      if (first != 0)
+        return;
+      for (u32 r = end > a.rows - smaller(kPast, a.rows) ? end : a.rows - kPast; r < a.rows; ++r)
+        push(window, u + static_cast<u64>(r) * stride); // the last rows, when this block does not end with them
+      NI_UNROLL
+      for (u32 j = 0; j < kPast; ++j)
+        store(reinterpret_cast<Words2 *>(a.tail + j * kChannels + c),
+              Words2{asBits(window.v[j + 1][0]), asBits(window.v[j + 1][1])});
+    }
   }
 
 private:

@@ -9,6 +9,7 @@ namespace ni {
 struct CausalConvSpec {
   u32 taps; ///< 2..8
   u32 queryWidth, keyWidth, valueWidth; ///< channels, even
+  bool peek = false; ///< the tail stays as it was
 };
 constexpr u32 kConvThreads = 128; ///< each has two channels
 constexpr u32 kConvRows = 32;     ///< rows of a thread block
@@ -23,6 +24,7 @@ struct GatedDeltaSpec {
   u32 keyHeads, valueHeads;
   u32 keyDim;   ///< a multiple of 32 up to 256
   u32 valueDim; ///< a multiple of 16
+  bool peek = false; ///< the state stays as it was
 };
 constexpr u32 kDeltaWarps = 4, kDeltaRowsPerWarp = 4; ///< rows of the state matrix: one value each
 constexpr u32 deltaThreads() { return kDeltaWarps * 32; }

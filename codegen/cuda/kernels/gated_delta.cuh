@@ -62,9 +62,11 @@ struct GatedDelta {
           store(out + i, floatToBf16(y));
       }
     }
-    NI_UNROLL
-    for (u32 i = 0; i < kRows; ++i)
-      storeRow(rowsOfState + i * S.keyDim, state[i]);
+    if constexpr (!S.peek) {
+      NI_UNROLL
+      for (u32 i = 0; i < kRows; ++i)
+        storeRow(rowsOfState + i * S.keyDim, state[i]);
+    }
   }
 
 private:
