@@ -62,7 +62,7 @@ private:
           continue;
         if (!value.hasOneUse())
           return op->emitOpError() << "is read by the caller and by others; this target stores activations in bfloat16 "
-                                      "and what the caller reads in float32 (a traced layer: build for another target)";
+                                      "and what the caller reads in float32";
         op->setAttr(NinferDialect::kWide, UnitAttr::get(op->getContext()));
       }
     }

@@ -34,9 +34,11 @@ public:
         const plan::Phase &phase = *target_.phases()->Get(i);
         if ((phase.kind() == plan::PhaseKind::Load) != load)
           continue;
-        const auto has = [](const auto *ports) { return ports && ports->size() != 0; };
-        if (isCuda() && (phase.kind() == plan::PhaseKind::Encode || has(phase.inputs()) || has(phase.outputs())))
-          return broken(at("phases", i), "has ports, which a CUDA target has no memory of the host for");
+        for (const auto *ports : {phase.inputs(), phase.outputs()})
+          for (uint32_t k = 0; !isCuda() && ports && k < ports->size(); ++k)
+            if (ports->Get(k)->element() == plan::ElementType::BF16)
+              return broken(at("phases", i) + "." + at(ports == phase.inputs() ? "inputs" : "outputs", k) + ".element",
+                            "is BF16, but the executor is not cuda");
         for (uint32_t k = 0; k < phase.launches()->size(); ++k)
           if (Finding f = launch(at("phases", i) + "." + at("launches", k), phase, *phase.launches()->Get(k)))
             return f;

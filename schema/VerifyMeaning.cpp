@@ -500,13 +500,13 @@ private:
       const plan::Port &port = *ports->Get(i);
       const std::string path = at(parent, list, i);
       NINFER_RETURN_IF_ERROR(uniqueName(path + ".name", port.name(), names));
-      if (port.element() != plan::ElementType::F32 && port.element() != plan::ElementType::I32)
+      if (port.element() < plan::ElementType::F32 || port.element() > plan::ElementType::BF16)
         return fail(kPhase, path + ".element",
                     "is " + std::to_string(static_cast<unsigned>(port.element())) +
                         ", not a known element type");
       NINFER_RETURN_IF_ERROR(inRange(kPhase, path + ".width", port.width(), 1, 1u << 24));
       NINFER_RETURN_IF_ERROR(ref(path + ".ref", target, *port.ref()));
-      const uint64_t row = uint64_t{port.width()} * 4, bytes = phase.max_rows() * row;
+      const uint64_t row = uint64_t{port.width()} * elementBytes(port.element()), bytes = phase.max_rows() * row;
       const bool lastRow = ports == phase.outputs() && port.ref()->bytes() == row;
       if (port.ref()->space() != plan::Space::Arena || (port.ref()->bytes() != bytes && !lastRow))
         return fail(kPhase, path + ".ref",

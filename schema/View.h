@@ -18,7 +18,7 @@ namespace ninfer {
 /// Version log of the plan file.
 ///   header 1: magic, sizes, SHA-256.   schema 1.0: first version.
 ///   schema 1.1: phases Draft, DraftNext, Commit, Encode; token_ids; ports.
-///   schema 1.2: CUDA targets: space Packed, kernel kind Cuda, phase Load.
+///   schema 1.2: CUDA targets: space Packed, kernel kind Cuda, phase Load, ports of BF16.
 inline constexpr uint32_t kPlanHeaderVersion = 1;
 inline constexpr uint32_t kPlanSchemaVersion = 1; ///< breaking
 inline constexpr uint32_t kPlanSchemaMinor =
@@ -28,6 +28,9 @@ inline constexpr uint64_t kPlanBlobAlign = 4096;
 inline constexpr uint64_t kPlanArgAlign =
     64; ///< arena, state and constant offsets of launch arguments
 inline constexpr char kPlanMagic[8] = {'N', 'I', 'N', 'P', 'L', 'A', 'N', '\0'};
+
+/// Bytes of one element of a port.
+constexpr uint64_t elementBytes(plan::ElementType element) { return element == plan::ElementType::BF16 ? 2 : 4; }
 
 /// A verified plan. Borrows the bytes it was opened on (usually a MappedFile); they must outlive
 /// it.

@@ -252,9 +252,11 @@ private:
       return place.takeStatus();
     auto port = std::make_unique<plan::PortT>();
     port->name = tap.getName();
-    port->element = plan::ElementType::F32;
+    port->element = cuda_ ? plan::ElementType::BF16 : plan::ElementType::F32;
     port->width = static_cast<uint32_t>(tap.getX().getType().getDimSize(1));
-    port->ref = std::make_unique<plan::Ref>(*place);
+    // The arena has room for float32 in either case.
+    port->ref = std::make_unique<plan::Ref>(place->space(), place->index(), place->offset(),
+                                            place->bytes() / 4 * elementBytes(port->element));
     phase.outputs.push_back(std::move(port));
     return {};
   }

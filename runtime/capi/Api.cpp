@@ -305,7 +305,7 @@ ninfer_status ninfer_context_get_output(const ninfer_context *context, size_t in
     ninfer_output result = {};
     result.name = from.source->name()->c_str();
     result.data = from.data;
-    result.element = ninfer_element(from.source->element());
+    result.element = from.source->element() == plan::ElementType::I32 ? NINFER_ELEMENT_I32 : NINFER_ELEMENT_F32;
     result.width = from.source->width();
     result.rows = c.rows(from);
     result.position = c.firstPosition(from);

@@ -73,8 +73,8 @@ public:
   /// One call of the Encode phase over `rows` rows, which the caller has checked and whose input ports it has filled
   /// after checkEncode(). The logits become unavailable; the sequence stays. NB0653 cancelled.
   Status encode(int64_t rows);
-  /// Where a port of a phase lies.
-  std::byte *memoryOf(const plan::Ref &arena) { return executor_->arena() + arena.offset(); }
+  /// Where the float32 or int32 values of a port are.
+  std::byte *memoryOf(const plan::Port &port) { return executor_->memoryOf(port); }
   void cancel() { cancelled_.store(true, std::memory_order_relaxed); }
 
   const Engine &engine() const { return *engine_; }

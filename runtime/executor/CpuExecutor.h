@@ -29,7 +29,7 @@ public:
   static Result<std::unique_ptr<Executor>> create(const Engine &engine, const ContextOptions &options, const Ledger &ledger);
   bool run(ProgramPhase &phase, int64_t rows, int64_t position, const std::atomic<bool> &stop) override;
   bool clearStates() override;
-  std::byte *arena() override { return arena_.data(); }
+  std::byte *memoryOf(const plan::Port &port) override { return arena_.data() + port.ref()->offset(); }
 
 private:
   static void runThread(void *executor, unsigned thread);

@@ -24,7 +24,9 @@ uint64_t bytesOf(const plan::Ref *ref) { return ref ? ref->bytes() : 0; }
 
 } // namespace
 
-uint64_t CudaExecutor::hostBytes(const plan::Target &target) {
+uint64_t CudaExecutor::hostBytes(const plan::Target &target) { return pinnedBytes(target) + CudaPorts::hostBytes(target); }
+
+uint64_t CudaExecutor::pinnedBytes(const plan::Target &target) {
   uint64_t bytes = kAlign;
   for (const plan::Phase *phase : *target.phases())
     bytes += alignUp(bytesOf(phase->tokens()), kAlign) + alignUp(bytesOf(phase->logits()), kAlign);
@@ -49,9 +51,11 @@ Result<std::unique_ptr<Executor>> CudaExecutor::create(const Engine &engine) {
   executor->arenaBytes_ = ledger.arena;
   NINFER_ASSIGN_OR_RETURN(executor->memory_,
                           gpu::allocateDevice(device, ledger.arena + ledger.states + ledger.call, "a context"));
-  NINFER_ASSIGN_OR_RETURN(executor->host_, gpu::allocateHost(device, hostBytes(target), "tokens and logits"));
+  NINFER_ASSIGN_OR_RETURN(executor->host_, gpu::allocateHost(device, pinnedBytes(target), "tokens and logits"));
   NINFER_ASSIGN_OR_RETURN(executor->stream_, gpu::createStream(device));
   executor->program_ = std::make_unique<Program>(engine, ContextMemory{});
+  NINFER_RETURN_IF_ERROR(
+      executor->ports_.create(device, target, [&](const plan::Ref &ref) { return executor->address(ref); }));
   executor->resolve(target);
   if (!executor->clearStates())
     return executor->failure();
@@ -76,6 +80,8 @@ void CudaExecutor::resolve(const plan::Target &target) {
       device.logits = address(*source.logits());
       host += alignUp(source.logits()->bytes(), kAlign);
     }
+    for (ProgramOutput &output : phase.outputs)
+      output.data = ports_.memory(*output.source);
     if (source.kind() == plan::PhaseKind::Setup || source.kind() == plan::PhaseKind::Load)
       continue;
     for (const plan::Launch *launch : *source.launches())
@@ -158,6 +164,7 @@ Status CudaExecutor::call(ProgramPhase &phase, PhaseDevice &device, int64_t rows
   const gpu::Driver &d = engine_.device()->device()->driver();
   callHost_[0] = int32_t(rows);
   callHost_[1] = int32_t(position);
+  NINFER_RETURN_IF_ERROR(ports_.send(stream_.get(), *phase.source, rows));
   if (isRepeated(*phase.source, rows)) {
     gpu::GraphExec &graph = device.graphs[rows];
     if (!graph) {
@@ -167,7 +174,8 @@ Status CudaExecutor::call(ProgramPhase &phase, PhaseDevice &device, int64_t rows
   } else {
     NINFER_RETURN_IF_ERROR(enqueue(phase, device, rows));
   }
-  return d.check(d.streamSynchronize(stream_.get()), "cuStreamSynchronize");
+  NINFER_RETURN_IF_ERROR(d.check(d.streamSynchronize(stream_.get()), "cuStreamSynchronize"));
+  return ports_.fetch(stream_.get(), *phase.source, rows);
 }
 
 Status CudaExecutor::enqueue(const ProgramPhase &phase, const PhaseDevice &device, int64_t rows) const {

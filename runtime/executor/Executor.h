@@ -23,8 +23,8 @@ public:
 
   Program &program() { return *program_; }
   const Program &program() const { return *program_; }
-  /// Activations, where they are in memory of the host; null on a device.
-  virtual std::byte *arena() = 0;
+  /// Where the caller writes and reads the float32 or int32 values of a port.
+  virtual std::byte *memoryOf(const plan::Port &port) = 0;
   /// Of all calls so far.
   uint64_t launches() const { return launches_; }
 

@@ -30,10 +30,13 @@ Ledger makeLedger(const Engine &engine, const ContextOptions &options, size_t us
   ledger.weightsBytes = engine.payload().size();
   ledger.planBytes = engine.planBytes();
   ledger.codeBytes = engine.codeBytes();
+  // Tokens of the rows that wait for the draft layer, and of its proposals.
+  const plan::Phase *draft = options.draft ? engine.phase(plan::PhaseKind::Draft) : nullptr;
+  const uint64_t draftBytes = draft ? uint64_t(draft->max_rows()) * 2 * sizeof(int32_t) : 0;
   if (target.cuda()) { // the host has launch tables and what goes to and from the device
     const gpu::DeviceLedger device = gpu::deviceLedger(target);
     ledger.deviceBytes = device.weightBytes() + device.contextBytes();
-    ledger.hostBytes = alignUp(Program::bytes(target), kPage) + CudaExecutor::hostBytes(target);
+    ledger.hostBytes = alignUp(Program::bytes(target) + draftBytes, kPage) + CudaExecutor::hostBytes(target);
     return ledger;
   }
   ledger.threads = options.threads ? options.threads : unsigned(usable);
@@ -47,9 +50,6 @@ Ledger makeLedger(const Engine &engine, const ContextOptions &options, size_t us
   // Whole pages, so that no two threads share a cache line.
   ledger.scratchPerThread = alignUp(engine.scratchBytes(), kPage);
   ledger.scratchBytes = ledger.scratchPerThread * ledger.threads;
-  // Tokens of the rows that wait for the draft layer, and of its proposals.
-  const plan::Phase *draft = options.draft ? engine.phase(plan::PhaseKind::Draft) : nullptr;
-  const uint64_t draftBytes = draft ? uint64_t(draft->max_rows()) * 2 * sizeof(int32_t) : 0;
   ledger.hostBytes = alignUp(Program::bytes(target) + draftBytes, kPage) + Team::kStackBytes * (ledger.threads - 1);
   return ledger;
 }

@@ -84,7 +84,7 @@ Program::Program(const Engine &engine, const ContextMemory &memory) {
     if (source->outputs())
       for (const plan::Port *port : *source->outputs())
         outputs_.push_back({port, resolve(engine, memory, *port->ref()),
-                            source->max_rows() > 1 && port->ref()->bytes() == uint64_t(port->width()) * 4});
+                            source->max_rows() > 1 && port->ref()->bytes() == port->width() * elementBytes(port->element())});
     phase.outputs = {outputs_.data() + firstOutput, outputs_.size() - firstOutput};
     phases_.push_back(phase);
   }

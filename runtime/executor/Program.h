@@ -40,7 +40,7 @@ struct ProgramLaunch {
 /// An output port of a phase.
 struct ProgramOutput {
   const plan::Port *source = nullptr;
-  const void *data = nullptr;
+  const void *data = nullptr; ///< float32 or int32; an executor of a device sets it
   bool lastRowOnly = false; ///< one row, of the last row of the call
 };
 
@@ -52,7 +52,7 @@ struct ProgramPhase {
   int64_t logitCount = 0;             ///< per row
   const std::byte *tokenIds = nullptr; ///< int32 little-endian per logit, not aligned; null: the index
   std::span<ProgramLaunch> launches;
-  std::span<const ProgramOutput> outputs;
+  std::span<ProgramOutput> outputs;
 };
 
 class Program {

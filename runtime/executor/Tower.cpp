@@ -76,8 +76,8 @@ Result<std::span<const float>> Tower::encode(Context &context, std::span<const f
     return makeError(ErrorKind::Usage, "NB0676",
                      "patches: expected " + std::to_string(rows) + " of " + std::to_string(patchWidth_) +
                          " elements, got " + std::to_string(patches.size()) + " elements");
-  std::copy(patches.begin(), patches.end(), reinterpret_cast<float *>(context.memoryOf(*patches_->ref())));
-  const auto places = [&](const plan::Port *port) { return context.memoryOf(*port->ref()); };
+  std::copy(patches.begin(), patches.end(), reinterpret_cast<float *>(context.memoryOf(*patches_)));
+  const auto places = [&](const plan::Port *port) { return context.memoryOf(*port); };
   vision::patchPlaces(grid, merge_, side_, {reinterpret_cast<int32_t *>(places(positions_)), 2 * rows},
                       {reinterpret_cast<int32_t *>(places(indices_)), 4 * rows},
                       {reinterpret_cast<float *>(places(weights_)), 4 * rows});

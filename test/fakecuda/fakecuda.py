@@ -24,6 +24,7 @@ sys.path[:0] = [HERE, os.path.join(ROOT, "test", "e2e"), os.path.join(ROOT, "exa
 import corpus  # noqa: E402
 import host_kernels  # noqa: E402
 import speculation  # noqa: E402
+import traces  # noqa: E402
 from e2e import CHECKPOINT, Failure, check, distance  # noqa: E402
 
 SM = 89
@@ -212,6 +213,7 @@ def failures(case):
 CASES = {"speculative-demo": speculation.speculative_demo, "speculative-golden": lambda case: speculation.golden(case, YARDSTICKS),
          "speculative-logits": lambda case: speculation.verified_logits(case, TINY["models"]["hybrid"], YARDSTICKS),
          "speculative-dense": lambda case: speculation.speculative_random(case, "hybrid-mtp"),
+         "layer-traces": lambda case: traces.layer_traces(case, YARDSTICKS),
          "speculative-sparse": lambda case: speculation.speculative_random(case, "experts-mtp"), "mismatches": mismatches, "failures": failures, "greedy": greedy, "int8-cache": int8_cache, "experts": experts,
          **{f"logits-{r}": (lambda case, r=r: logits_case(case, r)) for r in [*DEMO["recipes"], *TINY["models"]]}}
 

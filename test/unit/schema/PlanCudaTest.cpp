@@ -133,14 +133,6 @@ const CudaCase kCases[] = {
      [](auto &p) { target(p).phases[1]->launches.push_back(launch(0, {arena(0, 64), arena(64, 64), arena(128, 64)})); }},
     {"copy in setup", "which only Load runs",
      [](auto &p) { target(p).phases[1]->launches.push_back(launch(2, {{Space::State, 0, 0, 64}, {Space::State, 0, 64, 64}})); }},
-    {"ports", "has ports",
-     [](auto &p) {
-       auto port = std::make_unique<plan::PortT>();
-       port->name = "hidden";
-       port->width = 16;
-       port->ref = std::make_unique<plan::Ref>(arena(256, 64));
-       decode(p).outputs.push_back(std::move(port));
-     }},
     {"arena in setup", "expected State", [](auto &p) { target(p).phases[1]->launches[0]->args[0] = arena(0, 256); }},
     {"weight nobody packs", "does not write as one",
      [](auto &p) { decode(p).launches[0]->args[1] = {Space::Packed, 0, 0, 1537}; }},

@@ -348,7 +348,13 @@ const MeaningCase kCases[] = {
      [](auto &p) { *addPort(p)->ref = plan::Ref(plan::Space::State, 0, 0, 64); }},
     {"port width", "NB0518", [](auto &p) { addPort(p)->width = 0; }},
     {"port element", "NB0518",
-     [](auto &p) { addPort(p)->element = static_cast<plan::ElementType>(3); }},
+     [](auto &p) { addPort(p)->element = static_cast<plan::ElementType>(4); }},
+    {"port of bfloat16 beside a CPU", "NB0524",
+     [](auto &p) {
+       auto *port = addPort(p);
+       port->element = plan::ElementType::BF16;
+       *port->ref = arena(1024, 32);
+     }},
     {"port twice", "NB0510", [](auto &p) { addPort(p), addPort(p); }},
     {"port of setup", "NB0518",
      [](auto &p) {
