@@ -5,9 +5,11 @@
 #include "artifact/container/Signature.h"
 #include "codegen/plan/PlanBuilder.h"
 #include "compiler/Lowering.h"
+#include "compiler/Prepack.h"
 #include "compiler/Targets.h"
 #include "models/Decoder.h"
 #include "schema/Describe.h"
+#include "schema/PackedFile.h"
 #include "schema/View.h"
 #include "support/File.h"
 #include "support/FileKind.h"
@@ -60,20 +62,20 @@ private:
 Error usage(std::string text) { return makeError(ErrorKind::Usage, "NB0403", std::move(text)); }
 
 /// A plan may replace a plan or an empty file, nothing else (NB0905): a slip on the command line
-/// must not cost a model.
-Status checkReplaceable(const std::filesystem::path &output) {
+/// must not cost a model. The same for packed weights; `magic` are the first eight bytes.
+Status checkReplaceable(const std::filesystem::path &output, const char (&magic)[8], const char *kind) {
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(output, ignored))
     return {}; // nothing there, or AtomicFile refuses it
   if (std::filesystem::file_size(output, ignored) == 0 && !ignored)
     return {};
-  std::array<char, sizeof kPlanMagic> head{};
+  std::array<char, sizeof magic> head{};
   std::ifstream in(output, std::ios::binary);
-  if (in.read(head.data(), head.size()) && std::memcmp(head.data(), kPlanMagic, head.size()) == 0)
+  if (in.read(head.data(), head.size()) && std::memcmp(head.data(), magic, head.size()) == 0)
     return {};
   Status status = makeError(ErrorKind::Usage, "NB0905",
                             output.string() + ": exists and is " + describeFileKind(output) +
-                                "; only a plan or an empty file is replaced");
+                                "; only " + kind + " or an empty file is replaced");
   status.help("give another output, or remove the file first");
   return status;
 }
@@ -108,7 +110,9 @@ public:
     describeArtifact(input);
     NINFER_ASSIGN_OR_RETURN(auto plan, buildPlanBytes(input));
     NINFER_RETURN_IF_ERROR(stage("plan"));
+    NINFER_RETURN_IF_ERROR(pack(plan));
     NINFER_RETURN_IF_ERROR(publish(plan));
+    NINFER_RETURN_IF_ERROR(publishPacked());
     NINFER_RETURN_IF_ERROR(fillReport(plan));
     return std::move(report_);
   }
@@ -155,9 +159,48 @@ private:
     std::error_code ignored;
     if (std::filesystem::equivalent(options_.artifact, options_.output, ignored))
       return usage("the output '" + options_.output.string() + "' is the artifact itself");
-    NINFER_RETURN_IF_ERROR(checkReplaceable(options_.output));
+    NINFER_RETURN_IF_ERROR(checkReplaceable(options_.output, kPlanMagic, "a plan"));
+    NINFER_RETURN_IF_ERROR(preparePacked());
     // Before any work: the folder must take a new file (kept unnamed until the plan is ready).
     NINFER_ASSIGN_OR_RETURN(file_, AtomicFile::create(options_.output));
+    return {};
+  }
+
+  Status preparePacked() {
+    if (options_.prepack.empty())
+      return {};
+    std::error_code ignored;
+    for (const std::filesystem::path &other : {options_.artifact, options_.output})
+      if (options_.prepack == other || std::filesystem::equivalent(options_.prepack, other, ignored))
+        return usage("--prepack: '" + options_.prepack.string() + "' is the artifact or the plan");
+    if (std::none_of(options_.targets.begin(), options_.targets.end(),
+                     [](const std::string &name) { return name.rfind("cuda:", 0) == 0; }))
+      return usage("--prepack is of no use without a CUDA target: others read the weights as they are stored");
+    NINFER_RETURN_IF_ERROR(checkReplaceable(options_.prepack, kPackedMagic, "a file of --prepack"));
+    NINFER_ASSIGN_OR_RETURN(packed_, AtomicFile::create(options_.prepack));
+    return {};
+  }
+
+  /// Packed weights are complete before the plan appears, and appear behind it.
+  Status pack(const std::vector<std::byte> &plan) {
+    if (options_.prepack.empty())
+      return {};
+    NINFER_ASSIGN_OR_RETURN(const PlanView view, PlanView::open(plan, options_.output.string()));
+    NINFER_ASSIGN_OR_RETURN(const Artifact artifact, Artifact::open(options_.artifact));
+    NINFER_ASSIGN_OR_RETURN(const PrepackSize size,
+                            writePacked(packed_, view, artifact, signature_,
+                                        {threads(), options_.progress, [this] { return checkCancelled(); }}));
+    report_.prepackedBytes = size.bytes;
+    report_.prepackedSections = size.sections;
+    return stage("prepack");
+  }
+
+  Status publishPacked() {
+    if (options_.prepack.empty())
+      return {};
+    NINFER_RETURN_IF_ERROR(checkReplaceable(options_.prepack, kPackedMagic, "a file of --prepack"));
+    NINFER_RETURN_IF_ERROR(packed_.publish());
+    report_.prepacked = options_.prepack.string();
     return {};
   }
 
@@ -370,7 +413,7 @@ private:
         return view.takeStatus();
     }
     NINFER_RETURN_IF_ERROR(checkCancelled());
-    NINFER_RETURN_IF_ERROR(checkReplaceable(options_.output)); // may have appeared meanwhile
+    NINFER_RETURN_IF_ERROR(checkReplaceable(options_.output, kPlanMagic, "a plan")); // may have appeared meanwhile
     NINFER_RETURN_IF_ERROR(file_.publish());
     report_.output = options_.output.string();
     return stage("write");
@@ -432,6 +475,7 @@ private:
   Clock clock_;
   BuildReport report_;
   AtomicFile file_;
+  AtomicFile packed_; ///< --prepack
   std::vector<BuildTarget> targets_;
   Directory directory_;
   std::array<uint8_t, 32> signature_{};

@@ -1,6 +1,6 @@
 // The whole way from an artifact to a plan: open the directory, recognise the model, build the
-// graph, run the passes, compile kernels, write the plan. The payload is never read, so time and
-// memory do not depend on the size of the weights. Free of MLIR in this header.
+// graph, run the passes, compile kernels, write the plan. The payload is read for `prepack` only, so time and
+// memory do not depend on the size of the weights otherwise. Free of MLIR in this header.
 #ifndef NINFER_COMPILER_COMPILER_H
 #define NINFER_COMPILER_COMPILER_H
 
@@ -26,6 +26,9 @@ struct BuildOptions {
   /// Empty: nothing is written (dry run); the plan is still built and verified. Empty with
   /// `emitStage`: the build ends after the passes, and the report has no plan.
   std::filesystem::path output;
+  /// Packed weights of the CUDA targets go to this file (schema/PackedFile.h); a file already there is replaced when it is
+  /// one of these or empty, else refused (NB0905). Empty: none. Published behind the plan.
+  std::filesystem::path prepack;
   /// Any of reference, cpu:native, cpu:x86-64-v3, cpu:x86-64-v4, cpu:znver4, cuda:sm_N; one section
   /// of the plan each.
   std::vector<std::string> targets = {"cpu:native"};
@@ -83,6 +86,9 @@ struct BuildReport {
   size_t parameters = 0;
   int64_t visionMaxPatches = 0; ///< 0: no vision tower
   std::string output; ///< empty: dry run
+  std::string prepacked; ///< file of packed weights; empty: none
+  uint64_t prepackedBytes = 0;
+  size_t prepackedSections = 0; ///< targets that pack alike share one
   uint64_t planBytes = 0;
   std::string planSha256; ///< of the whole file
   std::vector<TargetReport> targets;
@@ -94,7 +100,7 @@ struct BuildReport {
 
 /// Builds, verifies, publishes. On failure nothing new is under options.output and an old file is
 /// untouched. Errors: of the folders below, and NB0402 unknown or repeated target, NB0403 option
-/// out of range (Usage); NB0410 graph or pass failed, NB0412 no admissible kernel (Unsupported);
+/// out of range (Usage); NB0404 packing; NB0410 graph or pass failed, NB0412 no admissible kernel (Unsupported);
 /// NB0540 cancelled (Interrupted).
 Result<BuildReport> build(const BuildOptions &options);
 

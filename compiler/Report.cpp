@@ -76,6 +76,10 @@ std::string reportJson(const BuildReport &report, bool explain) {
                 {{"file", report.output.empty() ? Json(nullptr) : Json(report.output)},
                  {"bytes", report.planBytes},
                  {"sha256", report.planSha256}}},
+               {"prepacked", report.prepacked.empty() ? Json(nullptr)
+                                                      : Json({{"file", report.prepacked},
+                                                              {"bytes", report.prepackedBytes},
+                                                              {"sections", report.prepackedSections}})},
                {"targets", std::move(targets)},
                {"stages", std::move(stages)},
                {"seconds", report.seconds},
@@ -106,7 +110,10 @@ std::string reportText(const BuildReport &report) {
          formatBytes(report.planBytes) + " in " + seconds(report.seconds) + " (";
   for (size_t i = 0; i < report.stages.size(); ++i)
     out += (i ? ", " : "") + report.stages[i].first + " " + seconds(report.stages[i].second);
-  return out + "), peak memory " + formatBytes(report.peakRssBytes) + "\n";
+  out += "), peak memory " + formatBytes(report.peakRssBytes) + "\n";
+  if (!report.prepacked.empty())
+    out += report.prepacked + ": packed weights " + formatBytes(report.prepackedBytes) + ", for ninfer-exec --prepacked\n";
+  return out;
 }
 
 } // namespace ninfer

@@ -35,6 +35,8 @@ inline std::string describeFileKind(const std::filesystem::path &path) {
     return "an empty file";
   if (begins(std::string_view("NINPLAN\0", 8)))
     return "a plan of ninfer-build";
+  if (begins(std::string_view("NINPACK\0", 8)))
+    return "packed weights of ninfer-build --prepack";
   if (begins(std::string_view("NINFER\0", 7)) || begins(std::string_view("NINPRT\0", 7)))
     return "a .ninfer artifact";
   if (begins("GGUF"))

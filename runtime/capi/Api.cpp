@@ -20,7 +20,7 @@ struct ninfer_error {
 struct ninfer_engine {
   std::shared_ptr<const Engine> engine;
   std::atomic<uint32_t> references{1};
-  std::string planPath, weightsPath, publicName;
+  std::string planPath, weightsPath, publicName, prepackedPath;
 };
 
 struct ninfer_context {
@@ -146,6 +146,10 @@ ninfer_status ninfer_engine_open(const ninfer_open_options *options, ninfer_engi
       open.target = given.target;
     open.codeMapping = CodeMapping(given.code_mapping);
     open.preload = Preload(given.preload);
+    if (given.prepacked_path)
+      open.prepacked = given.prepacked_path;
+    if (given.progress)
+      open.progress = [report = given.progress, user = given.progress_user](uint64_t done, uint64_t total) { report(user, done, total); };
     if (given.log)
       open.log = [sink = given.log, user = given.log_user](LogLevel level, const std::string &text) {
         sink(user, ninfer_log_level(level), text.c_str(), text.size());
@@ -157,6 +161,7 @@ ninfer_status ninfer_engine_open(const ninfer_open_options *options, ninfer_engi
     result->engine = opened.take();
     result->planPath = result->engine->planPath().string();
     result->weightsPath = result->engine->weightsPath().string();
+    result->prepackedPath = result->engine->prepackedPath().string();
     result->publicName = textOf(result->engine->plan().artifact()->public_name());
     *engine = result.release();
     return NINFER_OK;
@@ -178,6 +183,9 @@ ninfer_status ninfer_engine_get_info(const ninfer_engine *engine, ninfer_engine_
     result.plan_path = engine->planPath.c_str();
     result.weights_path = engine->weightsPath.c_str();
     result.public_name = engine->publicName.c_str();
+    result.prepacked_path = engine->prepackedPath.c_str();
+    result.packed_bytes = e.target().cuda() ? e.target().cuda()->packed_bytes() : 0;
+    result.device_ns = e.times().device;
     result.architecture = model.architecture()->c_str();
     result.target = e.target().name()->c_str();
     result.executor = e.target().executor()->c_str();

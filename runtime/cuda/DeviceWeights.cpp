@@ -1,5 +1,7 @@
 #include "runtime/cuda/DeviceWeights.h"
 
+#include "runtime/cuda/Upload.h"
+
 #include <algorithm>
 #include <cstring>
 
@@ -13,12 +15,6 @@ constexpr uint32_t kSharedWithoutAsking = 48 * 1024;
 uint64_t alignUp(uint64_t value, uint64_t align) { return (value + align - 1) / align * align; }
 
 const plan::Phase *loadPhase(const plan::Target &target) { return PlanView::findPhase(target, plan::PhaseKind::Load); }
-
-/// Two pinned buffers: one is filled while the other is on its way.
-struct Upload {
-  HostMemory host[2];
-  Event sent[2];
-};
 
 } // namespace
 
@@ -135,11 +131,7 @@ Status DeviceWeights::fill(const plan::Target &target, std::span<const std::byte
   const Driver &d = device_->driver();
   const uint64_t bytes = target.cuda()->staging_bytes();
   // Freed in reverse order: the stream first, so that nothing runs on freed memory.
-  Upload upload;
-  for (int half = 0; half < 2; ++half) {
-    NINFER_ASSIGN_OR_RETURN(upload.host[half], allocateHost(device_, bytes, "uploading weights"));
-    NINFER_ASSIGN_OR_RETURN(upload.sent[half], createEvent(device_));
-  }
+  NINFER_ASSIGN_OR_RETURN(Upload upload, Upload::create(device_, bytes));
   NINFER_ASSIGN_OR_RETURN(DeviceMemory staging, allocateDevice(device_, bytes, "uploading weights"));
   NINFER_ASSIGN_OR_RETURN(Stream stream, createStream(device_));
   uint64_t total = 0, done = 0;
@@ -150,9 +142,7 @@ Status DeviceWeights::fill(const plan::Target &target, std::span<const std::byte
   for (uint32_t i = 0; i < phase->launches()->size(); ++i) {
     const plan::Launch &launch = *phase->launches()->Get(i);
     const plan::Kernel &kernel = *target.kernels()->Get(launch.kernel());
-    const int half = i % 2;
-    auto *host = static_cast<std::byte *>(upload.host[half].get());
-    NINFER_RETURN_IF_ERROR(d.check(d.eventSynchronize(upload.sent[half].get()), "cuEventSynchronize"));
+    NINFER_ASSIGN_OR_RETURN(std::byte *host, upload.buffer());
     const plan::Ref &to = *launch.args()->Get(launch.args()->size() - 1);
     const bool copy = kernel.kind() == plan::KernelKind::Builtin;
     // The payload is read here, page by page, while the device works on the launch before.
@@ -175,7 +165,7 @@ Status DeviceWeights::fill(const plan::Target &target, std::span<const std::byte
       });
       NINFER_RETURN_IF_ERROR(resolved.run(*device_, stream.get(), 1));
     }
-    NINFER_RETURN_IF_ERROR(d.check(d.eventRecord(upload.sent[half].get(), stream.get()), "cuEventRecord"));
+    NINFER_RETURN_IF_ERROR(upload.sent(stream.get()));
     if (progress)
       progress(done, total);
   }

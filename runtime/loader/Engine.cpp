@@ -1,6 +1,7 @@
 #include "runtime/loader/Engine.h"
 
 #include "artifact/container/Signature.h"
+#include "runtime/cuda/Prepacked.h"
 #include "support/Sha256.h"
 
 #include <algorithm>
@@ -67,8 +68,10 @@ Result<std::shared_ptr<const Engine>> Engine::open(const EngineOptions &options)
   const uint64_t weighted = nowNs();
   NINFER_RETURN_IF_ERROR(engine->resolveKernels(options.codeMapping));
   NINFER_RETURN_IF_ERROR(engine->checkBuiltinLaunches());
+  const uint64_t resolved = nowNs();
   NINFER_RETURN_IF_ERROR(engine->loadDevice(options));
-  engine->times_ = {planned - start, weighted - planned, nowNs() - weighted};
+  const uint64_t end = nowNs();
+  engine->times_ = {planned - start, weighted - planned, end - weighted, engine->device_ ? end - resolved : 0};
   return std::shared_ptr<const Engine>(std::move(engine));
 }
 
@@ -127,12 +130,24 @@ std::string Engine::unsupportedDevice(const plan::Target &target) {
 }
 
 Status Engine::loadDevice(const EngineOptions &options) {
-  if (!target_->cuda())
-    return {};
+  if (!target_->cuda()) {
+    if (options.prepacked.empty())
+      return {};
+    Status status = makeError(ErrorKind::Usage, "NB0649",
+                              planPath_.string() + ": target " + target_->name()->str() + " reads weights as they are stored, and '" +
+                                  options.prepacked.string() + "' has packed ones for a CUDA target");
+    status.help("choose a CUDA target with --target, or leave out --prepacked");
+    return status;
+  }
+  std::shared_ptr<gpu::PackedSource> source = options.packed;
+  if (!options.prepacked.empty()) { // before the device is touched; its messages name the file
+    NINFER_ASSIGN_OR_RETURN(source, gpu::PrepackedFile::open(options.prepacked, *target_, storageSignature(directory()), payload_));
+    prepackedPath_ = options.prepacked;
+  }
   const auto load = [&]() -> Status {
     NINFER_ASSIGN_OR_RETURN(gpu::DevicePtr device, gpu::Device::open(**driver_, *deviceInfo_));
     NINFER_ASSIGN_OR_RETURN(device_,
-                            gpu::DeviceWeights::load(std::move(device), *view_, *target_, payload_, options.packed.get(),
+                            gpu::DeviceWeights::load(std::move(device), *view_, *target_, payload_, source.get(),
                                                      options.progress));
     return {};
   };
@@ -214,7 +229,8 @@ Status Engine::openWeights(const EngineOptions &options) {
     log(LogLevel::Warning, weightsPath_.string() + ": " + std::to_string(artifact_->copiedBytes()) +
                                " bytes of the weights were copied into memory: a part of the artifact does not "
                                "start at a page of the payload");
-  preload(options.preload);
+  if (options.prepacked.empty() && !options.packed) // else they are read from there
+    preload(options.preload);
   return {};
 }
 

@@ -34,6 +34,8 @@ struct EngineOptions {
   CodeMapping codeMapping = CodeMapping::Auto;
   Preload preload = Preload::Auto;
   LogSink log = {};
+  /// File of ninfer-build --prepack; empty: the artifact's weights are packed on the device.
+  std::filesystem::path prepacked = {};
   /// Takes the place of packing the artifact's weights for a device.
   std::shared_ptr<gpu::PackedSource> packed = {};
   /// Called while weights go to a device: bytes done, bytes in all.
@@ -69,7 +71,7 @@ class Engine {
 public:
   /// Errors: NB05xx and NB0901 for the plan, NB01xx for the artifact, NB0601 no usable target, NB0602 weights of
   /// another storage signature, NB0603 no artifact name, NB0604 a launch that a built-in cannot serve,
-  /// NB0605 symbol missing, NB0610..NB0612 machine code, NB0620..NB0621 built-ins, NB0644..NB0646 the device.
+  /// NB0605 symbol missing, NB0610..NB0612 machine code, NB0620..NB0621 built-ins, NB0644..NB0646 the device, NB0647..NB0649 packed weights.
   static Result<std::shared_ptr<const Engine>> open(const EngineOptions &options);
 
   const plan::Plan &plan() const { return view_->plan(); }
@@ -85,6 +87,8 @@ public:
 
   const std::filesystem::path &planPath() const { return planPath_; }
   const std::filesystem::path &weightsPath() const { return weightsPath_; }
+  /// The file that packed weights came from, or empty.
+  const std::filesystem::path &prepackedPath() const { return prepackedPath_; }
   uint64_t planBytes() const { return file_.bytes().size(); }
   uint64_t codeBytes() const;
   /// Private memory per thread: the largest need of the plan and of the built-ins.
@@ -98,6 +102,7 @@ public:
 
   struct Times {
     uint64_t plan = 0, weights = 0, code = 0; ///< nanoseconds
+    uint64_t device = 0;                      ///< of code: the weights going to a device
   };
   const Times &times() const { return times_; }
 
@@ -117,7 +122,7 @@ private:
   Status checkBuiltinLaunches() const;
   Status checkBuiltinLaunch(const plan::Phase &phase, const plan::Launch &launch) const;
 
-  std::filesystem::path planPath_, weightsPath_;
+  std::filesystem::path planPath_, weightsPath_, prepackedPath_;
   Machine machine_;
   LogSink log_;
   PlanFile file_;

@@ -12,6 +12,7 @@ Exit code 77: no NVRTC, nothing was run.
 import argparse
 import array
 import base64
+import hashlib
 import json
 import os
 import subprocess
@@ -187,6 +188,93 @@ def mismatches(case):
     check(b"running reference; plan: cuda:sm_89, this machine: no CUDA device" in done.stderr, done.stderr.decode())
 
 
+def prepack(case):
+    """Packed weights from a file: the same logits without a pack launch; refused for everything they were not made for."""
+    packed = f"{case.tmp}/w8.packed"
+    plan, kernels = case.build("w8", "--prepack", packed, "--target", "cuda:sm_86", "--cache", f"{case.tmp}/cache")
+    tokens = [(i * 37 + 11) % 509 for i in range(9)]
+
+    def logits(*options, plan=plan, **variables):
+        return case.logits(plan, kernels, tokens, *options, **variables)
+
+    want = logits("--one-by-one")
+    # Both architectures pack alike: one section, behind a header of 4096 bytes.
+    figures = json.loads(case.run(case.tool("ninfer-build"), case.model("w8"), "-o", plan, "--target", f"cuda:sm_{SM}", "--target",
+                                  "cuda:sm_86", "--target", "reference", "--prepack", packed, "--cache", f"{case.tmp}/cache", "--report", "json").stdout)
+    size = os.path.getsize(packed)
+    check(figures["prepacked"] == {"file": packed, "bytes": size, "sections": 1}, figures["prepacked"])
+    check(size == 4096 + figures["targets"][0]["ledger"]["packed_bytes"], f"{size} bytes")
+    check(logits("--one-by-one", "--prepacked", packed) == want, "logits differ from those of weights packed on the device")
+    done = case.run(case.tool("ninfer-exec"), "logits", plan, "--target", "cuda", "--tokens", "1", "--stats", "--progress", "json",
+                    "--prepacked", packed, NINFER_FAKECUDA_KERNELS=kernels, NINFER_FAKECUDA_FAIL="cuMemcpyHtoDAsync:99:719")
+    lines = [json.loads(line) for line in done.stderr.decode().splitlines() if line.startswith("{")]
+    check(lines and lines[-1]["done"] == lines[-1]["total"] == size - 4096 and lines[-1]["unit"] == "bytes", str(lines))
+    check(f"from {packed}" in done.stderr.decode(), done.stderr.decode())
+    # One decode call is all that is launched: nothing is packed on the device.
+    launches = figures["targets"][0]["launches"]["decode"]
+    for number, code in ((launches, 1), (launches + 1, 0)):
+        case.run(case.tool("ninfer-exec"), "logits", plan, "--target", "cuda", "--tokens", "1", "-o", "raw", "--prepacked", packed, code=code,
+                 NINFER_FAKECUDA_KERNELS=kernels, NINFER_FAKECUDA_FAIL=f"cuLaunchKernel:{number}:719")
+    # A plan with other phases over the same packing takes the file too.
+    other, kernels = case.build("w8", "--prefill-chunk", 16, "--cache", f"{case.tmp}/cache", name="other")
+    check(len(logits("--one-by-one", "--prepacked", packed, plan=other)) == len(want), "another plan of the same packing")
+
+    def refused(code, message, file=packed, plan=plan, artifact=None, target="cuda"):
+        options = ["-m", artifact] if artifact else []
+        done = case.run(case.tool("ninfer-exec"), "logits", plan, "--target", target, "--tokens", "1,2", "--prepacked", file, *options,
+                        code=code, NINFER_FAKECUDA_KERNELS=kernels)
+        text = done.stderr.decode()
+        check(message in text and "live: device 0, host 0" in text or message in text and "live:" not in text, text)
+
+    def changed(name, change):
+        path = f"{case.tmp}/{name}.packed"
+        with open(packed, "rb") as f:
+            data = bytearray(f.read())
+        with open(path, "wb") as f:
+            f.write(change(data) or data)
+        return path
+
+    # Other weights of equal storage: one code of the artifact is another.
+    data = bytearray(open(case.model("w8"), "rb").read())
+    data[len(data) // 2] ^= 1
+    refit = f"{case.tmp}/refit.ninfer"
+    open(refit, "wb").write(data)
+    refused(4, "NB0648", artifact=refit)
+    refused(4, "made from other weights", artifact=refit)
+    mixed, _ = case.build("q4", "--cache", f"{case.tmp}/cache", name="q4")
+    refused(4, "made from an artifact of storage", plan=mixed)
+    refused(2, "NB0649", target="reference")
+    refused(3, "truncated", file=changed("short", lambda d: d[:-1]))
+    refused(3, "something was appended", file=changed("long", lambda d: d + b"0"))
+    refused(3, "the header is damaged", file=changed("flip", lambda d: d.__setitem__(50, d[50] ^ 1)))
+    refused(4, "file: version 2, this build: 1", file=changed("version", lambda d: d.__setitem__(8, 2)))
+    refused(3, "not a file of ninfer-build --prepack", file=case.model("w8"))
+    refused(3, "NB0901", file=f"{case.tmp}/none")
+
+    def header(data, at, value):
+        """Changes a header and its digest, which is of the header with zeros in its place."""
+        data[at] = value
+        data[104:136] = bytes(32)
+        data[104:136] = hashlib.sha256(data[:4096]).digest()
+
+    refused(4, "file: layout 9, this build: 1 (panel-16x128)", file=changed("layout", lambda d: header(d, 16, 9)))
+    refused(4, "made for another plan", file=changed("plan", lambda d: header(d, 192, d[192] ^ 1)))
+    # A failure of the device on the way.
+    for call in ("cuMemHostAlloc:1:2", "cuEventCreate:2:719", "cuMemcpyHtoDAsync:1:719", "cuEventRecord:1:719", "cuStreamSynchronize:1:719"):
+        done = case.run(case.tool("ninfer-exec"), "logits", plan, "--target", "cuda", "--tokens", "1", "--prepacked", packed,
+                        code=6 if call.endswith(":2") else 1, NINFER_FAKECUDA_KERNELS=kernels, NINFER_FAKECUDA_FAIL=call)
+        check(b"live: device 0, host 0, modules 0, streams 0, events 0, graphs 0, contexts 0" in done.stderr, done.stderr.decode())
+    # ninfer-build: no CUDA target; no plan; another file under that name.
+    build = (case.tool("ninfer-build"), case.model("w8"))
+    for code, message, options in ((2, "NB0403", ["-o", f"{case.tmp}/x.bin", "--target", "reference", "--prepack", f"{case.tmp}/x"]),
+                                   (2, "NB0900", ["--dry-run", "--prepack", f"{case.tmp}/x"]),
+                                   (2, "NB0905", ["-o", f"{case.tmp}/x.bin", "--target", f"cuda:sm_{SM}", "--prepack", plan]),
+                                   (2, "NB0403", ["-o", f"{case.tmp}/x.bin", "--target", f"cuda:sm_{SM}", "--prepack", f"{case.tmp}/x.bin"])):
+        done = case.run(*build, *options, code=code)
+        check(message in done.stderr.decode(), done.stderr.decode())
+        check(not os.path.exists(f"{case.tmp}/x") and not os.path.exists(f"{case.tmp}/x.bin"), f"{options} left a file")
+
+
 def failures(case):
     """Every call of the driver fails once: an error with the name of the call, no crash, everything released."""
     plan, kernels = case.build("w8")
@@ -214,7 +302,7 @@ CASES = {"speculative-demo": speculation.speculative_demo, "speculative-golden":
          "speculative-logits": lambda case: speculation.verified_logits(case, TINY["models"]["hybrid"], YARDSTICKS),
          "speculative-dense": lambda case: speculation.speculative_random(case, "hybrid-mtp"),
          "layer-traces": lambda case: traces.layer_traces(case, YARDSTICKS),
-         "speculative-sparse": lambda case: speculation.speculative_random(case, "experts-mtp"), "mismatches": mismatches, "failures": failures, "greedy": greedy, "int8-cache": int8_cache, "experts": experts,
+         "speculative-sparse": lambda case: speculation.speculative_random(case, "experts-mtp"), "mismatches": mismatches, "prepack": prepack, "failures": failures, "greedy": greedy, "int8-cache": int8_cache, "experts": experts,
          **{f"logits-{r}": (lambda case, r=r: logits_case(case, r)) for r in [*DEMO["recipes"], *TINY["models"]]}}
 
 

@@ -6,7 +6,7 @@ namespace ninfer {
 
 const char kUsage[] = R"(usage: ninfer-build MODEL.ninfer -o PLAN.bin [options]
 
-Compiles the weights' directory into a plan for ninfer-exec. The weights themselves are not read.
+Compiles the weights' directory into a plan for ninfer-exec. The weights themselves are read for --prepack only.
 
   -o, --output FILE          the plan; an existing plan is replaced when the new one is complete, another file never
   --target T                 cpu:native (default), cpu:x86-64-v3, cpu:x86-64-v4, cpu:znver4, reference,
@@ -21,6 +21,8 @@ Compiles the weights' directory into a plan for ninfer-exec. The weights themsel
   --vision-max-patches N     patches of the largest image (default 4096: 1024 x 1024 pixels in patches of 16)
   --activation-policy P      A16Only, AllowA8, AllowA4: for uses that state none, a bound for the others
   --trace-layers             the residual stream after every layer is kept for ninfer-exec logits --trace
+  --prepack FILE             write the weights of the CUDA targets as their kernels read them, for ninfer-exec --prepacked:
+                             loading is then a plain copy to the device
   --report text|json|none    what was built, on standard output (default text)
   --explain                  every operation, its kernel, why, and the rejected candidates
   --dry-run                  build and verify, write nothing
@@ -66,6 +68,8 @@ public:
       return usage("--dry-run writes nothing, so it cannot go with --output");
     if (build.output.empty() && !line_.dryRun && build.emitStage.empty())
       return usage("no output given (-o PLAN.bin, or --dry-run)");
+    if (build.output.empty() && !build.prepack.empty())
+      return usage("--prepack goes with a plan that is written (-o PLAN.bin)");
     if (spec_ == "mtp")
       build.draftTokens = draftTokens_.value_or(3);
     else if (draftTokens_)
@@ -105,6 +109,8 @@ private:
       return flag(line_.dryRun);
     if (name_ == "-o" || name_ == "--output")
       return path(build.output);
+    if (name_ == "--prepack")
+      return path(build.prepack);
     if (name_ == "--target")
       return append(targets_);
     if (name_ == "--max-context")

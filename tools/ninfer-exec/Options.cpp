@@ -12,6 +12,11 @@ void addCommonOptions(CLI::App &app, CommonOptions &options) {
   app.add_option("--target", options.target,
                  "Target of the plan to run, by name or executor (default: the first one this machine supports)")
       ->type_name("NAME");
+  app.add_option("--prepacked", options.prepacked, "Packed weights written by ninfer-build --prepack (CUDA targets)")->type_name("FILE");
+  app.add_option("--progress", options.progress,
+                 "Weights on their way to a device, on stderr: auto (default: on a terminal), on, off, json")
+      ->type_name("WHEN")
+      ->check(CLI::IsMember({"auto", "on", "off", "json"}));
   app.add_option("-t,--threads", options.threads, "Threads (default: every CPU this process may use)")
       ->type_name("N")
       ->check(CLI::Range(1u, 1024u));

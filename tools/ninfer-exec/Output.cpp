@@ -111,7 +111,9 @@ void printStats(const Engine &engine, const CommonOptions &options, const Contex
                formatBytes(ledger->state_bytes).c_str(), formatBytes(ledger->arena_bytes).c_str(),
                formatBytes(ledger->scratch_bytes).c_str(), formatBytes(ledger->host_bytes).c_str());
   if (ledger->device_bytes)
-    std::fprintf(stderr, "device      %s: packed weights, states and activations\n", formatBytes(ledger->device_bytes).c_str());
+    std::fprintf(stderr, "device      %s: states, activations and packed weights, which are %s, there in %.2f ms%s%s\n",
+                 formatBytes(ledger->device_bytes).c_str(), formatBytes(info.packed_bytes).c_str(), ms(info.device_ns),
+                 *info.prepacked_path ? " from " : "", info.prepacked_path);
   const uint64_t peak = peakResidentBytes();
   std::fprintf(stderr, "peak RSS    %s, of which %s before anything was opened\n", formatBytes(peak).c_str(),
                formatBytes(gStartResident).c_str());

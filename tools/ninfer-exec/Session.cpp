@@ -1,11 +1,14 @@
 #include "tools/ninfer-exec/Session.h"
 
+#include "support/Progress.h"
+
 #include <algorithm>
 #include <atomic>
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <sstream>
 
 namespace ninfer::exec {
@@ -32,6 +35,21 @@ void armInterrupt() {
 void logToStderr(void *, ninfer_log_level level, const char *text, size_t bytes) {
   std::fprintf(stderr, "%s: %.*s\n", level == NINFER_LOG_WARNING ? "warning" : "note", int(bytes), text);
 }
+
+/// Weights on their way to a device. The bar begins with the first report: a CPU target has none.
+struct UploadBar {
+  ProgressMode mode;
+  std::optional<Progress> bar;
+  uint64_t done = 0;
+
+  static void report(void *user, uint64_t done, uint64_t total) {
+    auto &self = *static_cast<UploadBar *>(user);
+    if (!self.bar)
+      self.bar.emplace("upload weights", total, self.mode, Progress::Unit::Bytes);
+    self.bar->add(done - self.done);
+    self.done = done;
+  }
+};
 
 /// Takes over `error`.
 Error takeError(ninfer_error *error) {
@@ -106,6 +124,10 @@ Result<Engine> Engine::open(const CommonOptions &options) {
   open.plan_path = options.plan.c_str();
   open.weights_path = options.weights.empty() ? nullptr : options.weights.c_str();
   open.target = options.target.empty() ? nullptr : options.target.c_str();
+  open.prepacked_path = options.prepacked.empty() ? nullptr : options.prepacked.c_str();
+  UploadBar upload{*progressModeFromName(options.progress), {}};
+  open.progress = UploadBar::report;
+  open.progress_user = &upload;
   open.log = logToStderr;
   open.preload = options.preload == "always"  ? NINFER_PRELOAD_ALWAYS
                  : options.preload == "never" ? NINFER_PRELOAD_NEVER

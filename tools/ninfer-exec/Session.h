@@ -21,6 +21,8 @@ struct CommonOptions {
   std::string plan;
   std::string weights;
   std::string target;
+  std::string prepacked;
+  std::string progress = "auto";
   unsigned threads = 0;
   bool noPin = false;
   std::string preload = "auto";

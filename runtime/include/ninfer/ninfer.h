@@ -90,6 +90,10 @@ typedef enum ninfer_preload {
   NINFER_PRELOAD_FORCE_32 = 0x7fffffff
 } ninfer_preload;
 
+/* Weights on their way to a device: bytes done, which never go back, and bytes in all; the last call has both equal. From the
+ * thread that opens the engine. */
+typedef void (*ninfer_progress_fn)(void *user, uint64_t done, uint64_t total);
+
 typedef struct ninfer_open_options {
   size_t struct_size;
   const char *plan_path;    /* required */
@@ -99,6 +103,9 @@ typedef struct ninfer_open_options {
   void *log_user;
   ninfer_code_mapping code_mapping;
   ninfer_preload preload;
+  const char *prepacked_path; /* file of ninfer-build --prepack, for a CUDA target; NULL: weights are packed on the device */
+  ninfer_progress_fn progress; /* NULL: none; not called for targets that map their weights */
+  void *progress_user;
 } ninfer_open_options;
 
 typedef struct ninfer_engine_info {
@@ -128,6 +135,9 @@ typedef struct ninfer_engine_info {
   uint64_t code_ns;        /* map machine code, resolve symbols */
   uint32_t draft_tokens;   /* most tokens of one ninfer_context_draft; 0: the plan has no draft layer */
   uint32_t reserved;
+  const char *prepacked_path; /* file the packed weights came from, or "" */
+  uint64_t packed_bytes;   /* weights on a device; 0 on a CPU */
+  uint64_t device_ns;      /* of code_ns: device opened, weights uploaded and packed */
 } ninfer_engine_info;
 
 /* Opens, verifies, then maps. Fails with NINFER_BAD_FILE for a damaged plan or artifact, NINFER_TARGET_MISMATCH when
