@@ -15,9 +15,11 @@ import base64
 import hashlib
 import json
 import os
+import resource
 import subprocess
 import sys
 import tempfile
+import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.join(HERE, "..", "..")
@@ -210,6 +212,10 @@ def prepack(case):
     lines = [json.loads(line) for line in done.stderr.decode().splitlines() if line.startswith("{")]
     check(lines and lines[-1]["done"] == lines[-1]["total"] == size - 4096 and lines[-1]["unit"] == "bytes", str(lines))
     check(f"from {packed}" in done.stderr.decode(), done.stderr.decode())
+    done = case.run(case.tool("ninfer-exec"), "logits", plan, "--target", "cuda", "--tokens", "1", "-o", "raw", "--progress", "json",
+                    NINFER_FAKECUDA_KERNELS=kernels)
+    lines = [json.loads(line) for line in done.stderr.decode().splitlines() if line.startswith("{")]
+    check(lines and lines[-1]["done"] == lines[-1]["total"] > 100_000 and lines[-1]["phase"] == "upload weights", str(lines))
     # One decode call is all that is launched: nothing is packed on the device.
     launches = figures["targets"][0]["launches"]["decode"]
     for number, code in ((launches, 1), (launches + 1, 0)):
@@ -264,6 +270,35 @@ def prepack(case):
         done = case.run(case.tool("ninfer-exec"), "logits", plan, "--target", "cuda", "--tokens", "1", "--prepacked", packed,
                         code=6 if call.endswith(":2") else 1, NINFER_FAKECUDA_KERNELS=kernels, NINFER_FAKECUDA_FAIL=call)
         check(b"live: device 0, host 0, modules 0, streams 0, events 0, graphs 0, contexts 0" in done.stderr, done.stderr.decode())
+    # A full disk, and kills: the file that is there stays until the new one is complete.
+    folder = f"{case.tmp}/there"
+    os.mkdir(folder)
+    old = {"p.bin": b"", "p.packed": b"NINPACK\0 an older one"}
+    new = {"p.bin": open(plan, "rb").read(), "p.packed": open(packed, "rb").read()}
+    again = [case.tool("ninfer-build"), case.model("w8"), "-o", f"{folder}/p.bin", "--target", f"cuda:sm_{SM}", "--target", "cuda:sm_86", "--target",
+             "reference", "--cache", f"{case.tmp}/cache", "--prepack", f"{folder}/p.packed", "--report", "none"]
+
+    def found():
+        return {name: open(os.path.join(folder, name), "rb").read() for name in os.listdir(folder)}
+
+    for name, data in old.items():
+        open(os.path.join(folder, name), "wb").write(data)
+    full = subprocess.run(again, capture_output=True, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000)))
+    check(full.returncode == 1 and b"NB0906" in full.stderr and found() == old, f"{full.returncode} {full.stderr.decode()}")
+    start = time.monotonic()
+    case.run(*again)
+    whole = time.monotonic() - start
+    check(found() == new, "a build with a full disk before it differs")
+    for i in range(10):
+        for name, data in old.items():
+            open(os.path.join(folder, name), "wb").write(data)
+        process = subprocess.Popen(again, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(whole * i / 9)
+        process.kill()
+        process.wait()
+        state = found()
+        check(set(state) == set(old) and all(state[name] in (old[name], new[name]) for name in old), "a killed build left a torn file")
+        check(state["p.bin"] == new["p.bin"] or state["p.packed"] == old["p.packed"], "packed weights appeared before their plan")
     # ninfer-build: no CUDA target; no plan; another file under that name.
     build = (case.tool("ninfer-build"), case.model("w8"))
     for code, message, options in ((2, "NB0403", ["-o", f"{case.tmp}/x.bin", "--target", "reference", "--prepack", f"{case.tmp}/x"]),

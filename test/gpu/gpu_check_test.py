@@ -87,7 +87,7 @@ def main():
         report, sections = t.run(0)
         check(set(statuses(sections).values()) == {"pass"}, statuses(sections))
         check(report["device"]["name"] == "Fake GPU sm_89" and "Fake GPU sm_89" in t.text, "the device is named")
-        check(sections["operators"]["details"]["passed"] == 4, sections["operators"])
+        check(sections["operators"]["details"]["passed"] == 5, sections["operators"])
         check(len(sections["wrappers"]["details"]["cases"]) > 25, "wrappers")
         model = sections["models"]["details"]["models"][0]
         check(model["decode_tok_s"] > 0 and model["launches_per_token"] > 20 and len(model["kernels"]) > 20, model)
@@ -116,11 +116,15 @@ def main():
                                   ("loadMatrixTransposed(transposed, &shared->words[warp][row * 4])", "loadMatrixTransposed(transposed, &shared->words[warp][row4 * 4])"),
                                   ("floatToF16(x)", "floatToF16(x * 1.0001f)"), ("asBits(maximum(x, y))", "asBits(x > y ? x : y)"),
                                   ("store(out + 2 * blocks, sum)", "store(out + 2 * blocks, sum + 1)")],
-            "ni_norm_k33_sm89.cu": [(".width = 33", ".width = 32")]})
+            "ni_norm_k33_sm89.cu": [(".width = 33", ".width = 34")], # writes behind its rows
+            "ni_argmax_b1_sm89.cu": [(".blocks = 1", ".blocks = 2")]})
         sections = t.fails("wrappers", "check_shuffle", kernels=wrong)
         failed = {c["name"] for c in sections["wrappers"]["details"]["cases"] if c["status"] == "fail"}
         check(failed == {"check_shuffle", "check_mma", "check_exp2", "check_load_matrix", "check_float_to_f16", "check_maximum", "check_atomic"}, failed)
-        t.fails("operators", "ni_norm_k33", kernels=wrong)
+        sections = t.fails("operators", "2 of 5 tests", kernels=wrong)
+        messages = {f["name"].rsplit("/", 1)[1]: f["message"] for f in sections["operators"]["details"]["failures"]}
+        check(set(messages) == {"ni_norm_k33", "ni_argmax_b1"}, messages)
+        check("wrote outside its buffers, behind 'out'" in messages["ni_norm_k33"], messages)
 
         # Damaged files: by digest; machine code that the driver refuses; other logits than the plan's.
         cubin = "sm_89/ni_argmax_b1_sm89.cubin"
