@@ -21,6 +21,16 @@ inline constexpr bool kVnni = false;
 
 NI_INLINE int64_t minOf(int64_t a, int64_t b) { return a < b ? a : b; }
 
+/// f(Constant<0>), f(Constant<1>), ...: a loop that is unrolled whatever the optimiser thinks of its size. Accumulators
+/// in arrays stay in registers only if every loop over them is.
+template <int value_> struct Constant { static constexpr int value = value_; };
+template <int n, int i = 0, class Body> NI_INLINE void staticFor(const Body &body) {
+  if constexpr (i < n) {
+    body(Constant<i>{});
+    staticFor<n, i + 1>(body);
+  }
+}
+
 NI_INLINE float f16ToFloat(uint16_t h) { return _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(h))); }
 
 /// Rounds to nearest even, subnormal results included.
@@ -41,6 +51,8 @@ template <class T> NI_INLINE T loadScalar(const void *p) {
   __builtin_memcpy(&value, p, sizeof value);
   return value;
 }
+
+NI_INLINE void prefetch(const void *p) { _mm_prefetch(static_cast<const char *>(p), _MM_HINT_T1); }
 
 #if defined(__AVX512F__)
 
@@ -153,23 +165,57 @@ NI_INLINE void deinterleave(F lo, F hi, F &a, F &b) {
   b = _mm512_permutex2var_ps(lo, _mm512_setr_epi32(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31), hi);
 }
 
-/// m[r] lane d -> m[d] lane r.
-NI_INLINE void transpose(I (&m)[kLanes]) {
-  I t[16];
+/// A transposition within each quarter of the registers: m[i] word j of a quarter -> m[j] word i.
+NI_INLINE void transposeRows(I (&m)[4]) {
+  const I a = _mm512_unpacklo_epi32(m[0], m[1]), b = _mm512_unpackhi_epi32(m[0], m[1]);
+  const I c = _mm512_unpacklo_epi32(m[2], m[3]), d = _mm512_unpackhi_epi32(m[2], m[3]);
+  m[0] = _mm512_unpacklo_epi64(a, c), m[1] = _mm512_unpackhi_epi64(a, c);
+  m[2] = _mm512_unpacklo_epi64(b, d), m[3] = _mm512_unpackhi_epi64(b, d);
+}
+/// 16 bytes at at(q) to quarter q. Masked broadcasts from memory blend; inserts of registers would take a shuffle port.
+template <class At> NI_INLINE I loadRows16(const At &at) {
+  const auto part = [&](int q) __attribute__((always_inline)) {
+    return _mm_loadu_si128(reinterpret_cast<const __m128i *>(at(q)));
+  };
+  I v = _mm512_zextsi128_si512(part(0));
+  v = _mm512_mask_broadcast_i32x4(v, 0x00f0, part(1));
+  v = _mm512_mask_broadcast_i32x4(v, 0x0f00, part(2));
+  return _mm512_mask_broadcast_i32x4(v, 0xf000, part(3));
+}
+/// 8 bytes at at(r) for every lane r: the first and the second word.
+template <class At> NI_INLINE void loadRows8(const At &at, I &first, I &second) {
+  const I lanes = lanesI();
+  I half[2];
 #pragma unroll
-  for (int i = 0; i < 16; i += 4) {
-    const I a = _mm512_unpacklo_epi32(m[i], m[i + 1]), b = _mm512_unpackhi_epi32(m[i], m[i + 1]);
-    const I c = _mm512_unpacklo_epi32(m[i + 2], m[i + 3]), d = _mm512_unpackhi_epi32(m[i + 2], m[i + 3]);
-    t[i] = _mm512_unpacklo_epi64(a, c), t[i + 1] = _mm512_unpackhi_epi64(a, c);
-    t[i + 2] = _mm512_unpacklo_epi64(b, d), t[i + 3] = _mm512_unpackhi_epi64(b, d);
-  }
+  for (int h = 0; h < 2; ++h) {
+    I v = zeroI();
 #pragma unroll
-  for (int j = 0; j < 4; ++j) { // t[4*g+j]: rows 4g..4g+3 of columns j, j+4, j+8, j+12
-    const I a = _mm512_shuffle_i32x4(t[j], t[4 + j], 0x88), b = _mm512_shuffle_i32x4(t[j], t[4 + j], 0xdd);
-    const I c = _mm512_shuffle_i32x4(t[8 + j], t[12 + j], 0x88), d = _mm512_shuffle_i32x4(t[8 + j], t[12 + j], 0xdd);
-    m[j] = _mm512_shuffle_i32x4(a, c, 0x88), m[8 + j] = _mm512_shuffle_i32x4(a, c, 0xdd);
-    m[4 + j] = _mm512_shuffle_i32x4(b, d, 0x88), m[12 + j] = _mm512_shuffle_i32x4(b, d, 0xdd);
+    for (int r = 0; r < 8; ++r)
+      v = _mm512_mask_set1_epi64(v, __mmask8(1 << r), loadScalar<int64_t>(at(8 * h + r)));
+    half[h] = v;
   }
+  first = _mm512_permutex2var_epi32(half[0], sll32<1>(lanes), half[1]);
+  second = _mm512_permutex2var_epi32(half[0], add32(sll32<1>(lanes), set32(1)), half[1]);
+}
+/// 4 bytes at at(r) for every lane r.
+template <class At> NI_INLINE I loadRows4(const At &at) {
+  alignas(64) int32_t word[16];
+#pragma unroll
+  for (int r = 0; r < 16; ++r)
+    word[r] = loadScalar<int32_t>(at(r));
+  return load(word);
+}
+
+/// Each 32-bit lane with its own bytes in the order of `bytes` (index 0..3, or 0x80: zero).
+NI_INLINE I shuffleInWords(I v, int bytes) {
+  return _mm512_shuffle_epi8(v, add32(_mm512_broadcast_i32x4(_mm_setr_epi32(0, 0x04040404, 0x08080808, 0x0c0c0c0c)), set32(bytes)));
+}
+/// a + b in the bytes where v & mask is 0, else a.
+NI_INLINE I addWhereClear(I a, I v, I mask, I b) { return _mm512_mask_add_epi8(a, _mm512_testn_epi8_mask(v, mask), a, b); }
+/// The two binary16 numbers of every lane.
+NI_INLINE void loadF16Pairs(I words, F &low, F &high) {
+  low = _mm512_cvtph_ps(_mm512_cvtepi32_epi16(words));
+  high = _mm512_cvtph_ps(_mm512_cvtepi32_epi16(srl32<16>(words)));
 }
 
 /// The scales of eight units (two groups each), kept in a register; pick(u) spreads those of unit u.
@@ -301,6 +347,45 @@ NI_INLINE void deinterleave(F lo, F hi, F &a, F &b) {
   a = _mm256_shuffle_ps(l, h, 0x88), b = _mm256_shuffle_ps(l, h, 0xdd);
 }
 
+NI_INLINE void transposeRows(I (&m)[4]) {
+  const I a = _mm256_unpacklo_epi32(m[0], m[1]), b = _mm256_unpackhi_epi32(m[0], m[1]);
+  const I c = _mm256_unpacklo_epi32(m[2], m[3]), d = _mm256_unpackhi_epi32(m[2], m[3]);
+  m[0] = _mm256_unpacklo_epi64(a, c), m[1] = _mm256_unpackhi_epi64(a, c);
+  m[2] = _mm256_unpacklo_epi64(b, d), m[3] = _mm256_unpackhi_epi64(b, d);
+}
+template <class At> NI_INLINE I loadRows16(const At &at) {
+  return _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i *>(at(0)))),
+                                 _mm_loadu_si128(reinterpret_cast<const __m128i *>(at(1))), 1);
+}
+template <class At> NI_INLINE void loadRows8(const At &at, I &first, I &second) {
+  const auto pair = [&](int r) __attribute__((always_inline)) {
+    return _mm_set_epi64x(loadScalar<int64_t>(at(r + 1)), loadScalar<int64_t>(at(r)));
+  };
+  const F a = castF(_mm256_inserti128_si256(_mm256_castsi128_si256(pair(0)), pair(4), 1));
+  const F b = castF(_mm256_inserti128_si256(_mm256_castsi128_si256(pair(2)), pair(6), 1));
+  first = castI(_mm256_shuffle_ps(a, b, 0x88)), second = castI(_mm256_shuffle_ps(a, b, 0xdd));
+}
+template <class At> NI_INLINE I loadRows4(const At &at) {
+  alignas(32) int32_t word[8];
+#pragma unroll
+  for (int r = 0; r < 8; ++r)
+    word[r] = loadScalar<int32_t>(at(r));
+  return load(word);
+}
+NI_INLINE I shuffleInWords(I v, int bytes) {
+  return _mm256_shuffle_epi8(
+      v, add32(_mm256_broadcastsi128_si256(_mm_setr_epi32(0, 0x04040404, 0x08080808, 0x0c0c0c0c)), set32(bytes)));
+}
+NI_INLINE I addWhereClear(I a, I v, I mask, I b) {
+  return _mm256_add_epi8(a, _mm256_cmpeq_epi8(v & mask, zeroI()) & b);
+}
+NI_INLINE void loadF16Pairs(I words, F &low, F &high) {
+  const I both = _mm256_packus_epi32(words & set32(0xffff), srl32<16>(words)); // per half: four low, four high
+  const I sorted = _mm256_permute4x64_epi64(both, 0xd8);
+  low = _mm256_cvtph_ps(_mm256_castsi256_si128(sorted));
+  high = _mm256_cvtph_ps(_mm256_extracti128_si256(sorted, 1));
+}
+
 struct ScaleBank {
   alignas(32) float scales[8];
   NI_INLINE ScaleBank make(F v) {
@@ -332,6 +417,24 @@ NI_INLINE void transpose8(Half (&m)[8]) {
 }
 #if !defined(__AVX512F__)
 NI_INLINE void transpose(I (&m)[kLanes]) { transpose8(m); }
+#else
+/// m[r] lane d -> m[d] lane r.
+NI_INLINE void transpose(I (&m)[kLanes]) {
+  I t[16];
+#pragma unroll
+  for (int i = 0; i < 16; i += 4) {
+    I four[4] = {m[i], m[i + 1], m[i + 2], m[i + 3]};
+    transposeRows(four);
+    t[i] = four[0], t[i + 1] = four[1], t[i + 2] = four[2], t[i + 3] = four[3];
+  }
+#pragma unroll
+  for (int j = 0; j < 4; ++j) { // t[4*g+j]: rows 4g..4g+3 of columns j, j+4, j+8, j+12
+    const I a = _mm512_shuffle_i32x4(t[j], t[4 + j], 0x88), b = _mm512_shuffle_i32x4(t[j], t[4 + j], 0xdd);
+    const I c = _mm512_shuffle_i32x4(t[8 + j], t[12 + j], 0x88), d = _mm512_shuffle_i32x4(t[8 + j], t[12 + j], 0xdd);
+    m[j] = _mm512_shuffle_i32x4(a, c, 0x88), m[8 + j] = _mm512_shuffle_i32x4(a, c, 0xdd);
+    m[4 + j] = _mm512_shuffle_i32x4(b, d, 0x88), m[12 + j] = _mm512_shuffle_i32x4(b, d, 0xdd);
+  }
+}
 #endif
 
 /// The four lane sums of four registers, in order.
@@ -341,6 +444,8 @@ NI_INLINE __m128 sum4(F a, F b, F c, F d) {
   const __m128 q = _mm_add_ps(_mm_unpacklo_ps(y, z), _mm_unpackhi_ps(y, z));
   return _mm_add_ps(_mm_movelh_ps(p, q), _mm_movehl_ps(q, p));
 }
+
+NI_INLINE I broadcast32(const uint8_t *p) { return set32(loadScalar<int32_t>(p)); }
 
 /// acc + the dot products of adjacent int16 pairs.
 NI_INLINE I dot16(I acc, I a, I b) {

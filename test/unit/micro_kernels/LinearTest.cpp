@@ -236,7 +236,7 @@ TEST_P(LinearTest, EveryRowCountAndRange) {
   const auto up = [](int64_t v, int64_t m) { return (v + m - 1) / m * m; };
   for (const auto &[n, k] : {std::pair<int64_t, int64_t>{37, 100}, {70, 576}, {33, 1}, {131, 640}, {9, 2080}, {1, 129}}) {
     Weight w = test.make(up(n, test.nStep), up(k, test.kStep), uint64_t(n * k));
-    for (int64_t rows : {1, 2, 3, 7, 16, 17, 22, 25}) {
+    for (int64_t rows : {1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 16, 17, 22, 25}) {
       checkLinear(test, w, rows, 0, w.n, random);
       if (HasFatalFailure())
         return;
@@ -263,6 +263,45 @@ std::string caseName(const testing::TestParamInfo<Case> &info) {
   return name;
 }
 INSTANTIATE_TEST_SUITE_P(Formats, LinearTest, testing::ValuesIn(kCases), caseName);
+
+/// Of integer kernels with few rows (2..16): a row of the call has the same bits whatever rows are beside it and however
+/// the outputs are cut.
+void checkBits(const Case &test) {
+  Random random{13};
+  const int64_t most = kMicroDotRows, k = 700, n = 77;
+  Weight w = test.make(n, k, 29);
+  std::vector<float> values(size_t(most * k));
+  for (float &v : values)
+    v = random.value();
+  const auto product = [&](int64_t first, int64_t rows, int64_t step) {
+    Working packed(size_t(microPackedBytes(test.kind, rows, k)));
+    Working scratch(size_t(microLinearScratchBytes(test.kind, rows)));
+    std::vector<float> out = untouched(size_t(rows * n));
+    test.pack(values.data() + first * k, rows, k, packed.data());
+    for (int64_t begin = 0; begin < n; begin += step)
+      test.linear(w.plane(0), w.plane(1), w.plane(2), packed.data(), rows, k, begin, std::min(begin + step, n),
+                  out.data() + begin, n, scratch.data());
+    return out;
+  };
+  const std::vector<float> all = product(0, most, n);
+  for (int64_t rows = 2; rows <= most; ++rows)
+    for (const int64_t step : {n, int64_t(32), int64_t(5)}) {
+      const std::vector<float> some = product(most - rows, rows, step);
+      for (size_t i = 0; i < some.size(); ++i)
+        ASSERT_EQ(std::bit_cast<uint32_t>(some[i]), std::bit_cast<uint32_t>(all[all.size() - some.size() + i]))
+            << test.name << " rows " << rows << " outputs by " << step << " at " << i;
+    }
+}
+
+TEST(LinearBits, DoNotDependOnTheOtherRows) {
+  NINFER_NEEDS_LEVEL();
+  for (const Case &test : kCases)
+    if (test.group != 0) {
+      checkBits(test);
+      if (HasFatalFailure())
+        return;
+    }
+}
 
 /// Greatest codes against greatest activations: integer sums at their limits, on both sides.
 void checkLimits(const Case &test, bool lowestCode, float value, int64_t rows) {
@@ -295,7 +334,7 @@ TEST(LinearLimits, LargestCodesAndActivations) {
     if (test.group != 0)
       for (const bool lowestCode : {false, true})
         for (const float value : {3.0f, -3.0f})
-          for (const int64_t rows : {1, 4, 20}) {
+          for (const int64_t rows : {1, 2, 4, 8, 20}) {
             checkLimits(test, lowestCode, value, rows);
             if (HasFatalFailure())
               return;
