@@ -278,8 +278,7 @@ void LinearLowering::callLinear(LinearOp linear, Value rows, Value begin, Value 
       ("$linear_" + format).str(),
       {planes[0], planes[1], planes[2], packedRows, rows, begin, end, out, ldOut, linearScratch},
       [&](ValueRange p) {
-        // The bound says which of the micro-kernel's row counts cannot occur, so that they are not compiled.
-        Value blockRows = maxRows == 1 ? b.constant(1) : b.min(p[4], b.constant(rowBlock));
+        Value blockRows = maxRows == 1 ? b.constant(1) : p[4];
         b.call(micro,
                {p[0], p[1], p[2], p[3], blockRows, b.constant(k), p[5], p[6], p[7], p[8], p[9]});
       });
