@@ -103,7 +103,9 @@ def main():
         for recipe in args.recipes.split(","):
             for kind, ftype in PEERS[recipe]:
                 for threads in args.threads.split(","):
-                    bandwidth = json.loads(run(probe))[threads] if os.path.exists(probe) and threads in "12" else None
+                    bandwidth = None
+                    if os.path.exists(probe) and threads in "12":
+                        bandwidth = json.loads(run(probe, 1024, 0.1, bench.path(name, "f16.gguf")))[threads]
                     sizes, mine, peer = bench.compare(name, recipe, kind, ftype, threads)
                     everything.append(dict(model=name, recipe=recipe, peer=kind, threads=int(threads), megabytes=sizes, probe=bandwidth,
                                            ninfer=mine, llama=peer))
