@@ -16,6 +16,8 @@ public:
   Region(Region &&other) noexcept;
   Region &operator=(Region &&other) noexcept;
   ~Region();
+  /// Asks for huge pages for the bytes [begin, end) if they are many.
+  void preferHugePages(uint64_t begin, uint64_t end);
   std::byte *data() const { return data_; }
   uint64_t size() const { return size_; }
 
