@@ -20,6 +20,7 @@
 #include <algorithm>
 #include <atomic>
 #include <filesystem>
+#include <iterator>
 #include <mutex>
 #include <thread>
 
@@ -40,6 +41,7 @@ std::string keyOf(std::string_view ir, const CpuTarget &target, std::string_view
 struct Job {
   CpuKernel kernel;
   cpu::LlvmUnit unit;
+  cpu::KernelBuilder::Outlined outlined; ///< what it calls
   std::string ir;
   std::vector<char> object;
   bool fromCache = false;
@@ -101,6 +103,7 @@ Status prepare(KernelOp kernel, const CpuCodegenOptions &options, Job &job) {
   if (mlir::failed(lowered))
     return failed("NB0482", "not implemented");
   job.kernel.scratchBytes = lowered->scratchBytes;
+  job.outlined = std::move(lowered->outlined);
   NINFER_RETURN_IF_ERROR(
       dump(options, job.kernel.symbol + ".mlir", text + printed(*lowered->module)));
   if (mlir::failed(cpu::lowerToLlvmDialect(*lowered->module)))
@@ -108,6 +111,19 @@ Status prepare(KernelOp kernel, const CpuCodegenOptions &options, Job &job) {
   job.unit.module = cpu::translateToLlvm(*lowered->module, *job.unit.context, job.kernel.symbol);
   if (!job.unit.module)
     return failed("NB0483", "translation to LLVM IR failed");
+  llvm::raw_string_ostream stream(job.ir);
+  job.unit.module->print(stream, nullptr);
+  return dump(options, job.kernel.symbol + ".ll", job.ir);
+}
+
+/// The code of one outlined micro-kernel.
+Status prepareOutlined(MLIRContext *context, const std::string &microKernel, LLVM::LLVMFunctionType type,
+                       const CpuCodegenOptions &options, Job &job) {
+  job.kernel.name = job.kernel.symbol = cpu::outlinedSymbol(microKernel);
+  OwningOpRef<ModuleOp> module = cpu::outlinedModule(context, microKernel, type);
+  job.unit.module = cpu::translateToLlvm(*module, *job.unit.context, job.kernel.symbol);
+  if (!job.unit.module)
+    return makeError(ErrorKind::Failed, "NB0483", "translation to LLVM IR failed");
   llvm::raw_string_ostream stream(job.ir);
   job.unit.module->print(stream, nullptr);
   return dump(options, job.kernel.symbol + ".ll", job.ir);
@@ -187,15 +203,30 @@ Result<CpuObject> compileKernels(ModuleOp module, const CpuTarget &target,
   if (jobs.empty())
     return out;
 
+  // Outlined micro-kernels first, by name: they are the largest.
+  cpu::KernelBuilder::Outlined outlined;
+  for (const Job &job : jobs)
+    outlined.insert(job.outlined.begin(), job.outlined.end());
+  std::vector<Job> kernels = std::move(jobs);
+  jobs = std::vector<Job>(outlined.size());
+  for (size_t i = 0; const auto &[microKernel, type] : outlined) {
+    Job &job = jobs[i++];
+    NINFER_RETURN_IF_ERROR(ofKernel(microKernel, options,
+                                    prepareOutlined(module.getContext(), microKernel, type, options, job)));
+  }
+  std::move(kernels.begin(), kernels.end(), std::back_inserter(jobs));
+
   finishAll(jobs, target, options, bitcode, toHex(digest));
   std::vector<std::vector<char>> objects;
   std::vector<std::string> symbols;
   for (Job &job : jobs) {
     NINFER_RETURN_IF_ERROR(ofKernel(job.kernel.name, options, std::move(job.status)));
     objects.push_back(std::move(job.object));
+    out.cacheHits += job.fromCache;
+    if (cpu::isOutlined(job.kernel.symbol))
+      continue;
     symbols.push_back(job.kernel.symbol);
     out.kernels.push_back(std::move(job.kernel));
-    out.cacheHits += job.fromCache;
   }
   NINFER_ASSIGN_OR_RETURN(out.elf, cpu::linkSharedObject(objects));
   NINFER_RETURN_IF_ERROR(cpu::checkSharedObject(out.elf, symbols));

@@ -192,6 +192,28 @@ void KernelBuilder::callShared(llvm::StringRef name, ValueRange operands,
   LLVM::CallOp::create(builder_, loc_, TypeRange(), name, operands);
 }
 
+void KernelBuilder::callOutlined(llvm::StringRef name, ValueRange operands) {
+  outlined_.insert({name.str(), functionType(operands)});
+  call(outlinedSymbol(name), operands);
+}
+
+std::string outlinedSymbol(llvm::StringRef microKernel) { return ("$" + microKernel).str(); }
+
+OwningOpRef<ModuleOp> outlinedModule(MLIRContext *context, llvm::StringRef microKernel,
+                                     LLVM::LLVMFunctionType type) {
+  Location loc = UnknownLoc::get(context);
+  OwningOpRef<ModuleOp> module(ModuleOp::create(loc));
+  OpBuilder builder(context);
+  builder.setInsertionPointToStart(module->getBody());
+  LLVM::LLVMFuncOp::create(builder, loc, microKernel, type);
+  auto function = LLVM::LLVMFuncOp::create(builder, loc, outlinedSymbol(microKernel), type);
+  Block *entry = function.addEntryBlock(builder);
+  builder.setInsertionPointToStart(entry);
+  LLVM::CallOp::create(builder, loc, TypeRange(), microKernel, entry->getArguments());
+  LLVM::ReturnOp::create(builder, loc, ValueRange());
+  return module;
+}
+
 LLVM::LLVMFunctionType KernelBuilder::functionType(ValueRange operands) {
   return LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(builder_.getContext()),
                                      SmallVector<Type>(operands.getTypes()));

@@ -12,6 +12,8 @@
 #include "llvm/ADT/STLFunctionalExtras.h"
 
 #include <cstdint>
+#include <map>
+#include <string>
 
 namespace ninfer::cpu {
 
@@ -75,6 +77,13 @@ public:
   void callShared(llvm::StringRef name, mlir::ValueRange operands,
                   llvm::function_ref<void(mlir::ValueRange)> body);
 
+  /// Calls a micro-kernel that is compiled once for all kernels of the object, its sizes not constants: for large ones
+  /// that gain nothing from being specialised. The code is at outlinedSymbol(name).
+  void callOutlined(llvm::StringRef name, mlir::ValueRange operands);
+  /// The micro-kernels of callOutlined and their types, by name.
+  using Outlined = std::map<std::string, mlir::LLVM::LLVMFunctionType>;
+  Outlined takeOutlined() { return std::move(outlined_); }
+
   mlir::Type f32Type() { return builder_.getF32Type(); }
   mlir::Type i32Type() { return builder_.getI32Type(); }
 
@@ -99,7 +108,17 @@ private:
   };
   HeadValues head_;
   uint64_t scratchBytes_ = 0;
+  Outlined outlined_;
 };
+
+/// Symbol of an outlined micro-kernel: starts with '$', which no kernel's symbol holds.
+std::string outlinedSymbol(llvm::StringRef microKernel);
+/// Whether a symbol is one, of this object or another of the link.
+inline bool isOutlined(llvm::StringRef symbol) { return symbol.starts_with("$ni_"); }
+
+/// A module that defines outlinedSymbol(microKernel) as one call of the micro-kernel.
+mlir::OwningOpRef<mlir::ModuleOp> outlinedModule(mlir::MLIRContext *context, llvm::StringRef microKernel,
+                                                 mlir::LLVM::LLVMFunctionType type);
 
 } // namespace ninfer::cpu
 

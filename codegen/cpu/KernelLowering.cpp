@@ -272,6 +272,7 @@ FailureOr<LoweredKernel> lowerKernel(KernelOp kernel) {
     return failure();
   LoweredKernel out;
   out.scratchBytes = l.b.scratchBytes();
+  out.outlined = l.b.takeOutlined();
   out.module = l.b.finish();
   if (failed(verify(*out.module)))
     return failure();

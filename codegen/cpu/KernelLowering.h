@@ -18,6 +18,7 @@ namespace ninfer::cpu {
 struct LoweredKernel {
   mlir::OwningOpRef<mlir::ModuleOp> module;
   uint64_t scratchBytes = 0;
+  KernelBuilder::Outlined outlined; ///< micro-kernels it calls that are compiled beside it
 };
 
 /// ELF symbol of a kernel: its name with everything outside [A-Za-z0-9_.] replaced by '_'.

@@ -1,5 +1,7 @@
 #include "codegen/cpu/LlvmCompile.h"
 
+#include "codegen/cpu/KernelBuilder.h"
+
 #include "llvm/Analysis/CGSCCPassManager.h"
 #include "llvm/Analysis/LoopAnalysisManager.h"
 #include "llvm/Analysis/TargetLibraryInfo.h"
@@ -108,7 +110,10 @@ void hideAndRetarget(llvm::Module &module, const CpuTarget &target,
   for (llvm::Function &function : module) {
     if (function.isIntrinsic())
       continue;
-    if (!function.isDeclaration() && !function.hasLocalLinkage()) {
+    if (isOutlined(function.getName())) { // defined in one object of the link, called from others, not exported
+      function.setVisibility(llvm::GlobalValue::HiddenVisibility);
+      function.setDSOLocal(true);
+    } else if (!function.isDeclaration() && !function.hasLocalLinkage()) {
       function.setVisibility(llvm::GlobalValue::DefaultVisibility);
       function.setComdat(nullptr);
       if (std::find(exported.begin(), exported.end(), function.getName()) == exported.end())
@@ -155,7 +160,7 @@ void optimise(llvm::Module &module, llvm::TargetMachine &machine) {
 Status checkNothingUndefined(const llvm::Module &module) {
   std::string names;
   for (const llvm::Function &function : module)
-    if (function.isDeclaration() && !function.isIntrinsic() && !function.use_empty())
+    if (function.isDeclaration() && !function.isIntrinsic() && !function.use_empty() && !isOutlined(function.getName()))
       names += (names.empty() ? "" : ", ") + function.getName().str();
   if (names.empty())
     return {};

@@ -25,7 +25,7 @@ void initialiseX86();
 Result<std::unique_ptr<llvm::TargetMachine>> makeTargetMachine(const CpuTarget &target);
 
 /// Part of every cache key: grows when compileModule changes what it emits for the same input.
-inline constexpr int kPipelineVersion = 1;
+inline constexpr int kPipelineVersion = 2;
 
 /// A module with a context of its own, so that units can be compiled at the same time.
 struct LlvmUnit {
@@ -34,7 +34,7 @@ struct LlvmUnit {
 };
 
 /// Links the functions that the module needs from `bitcode` (may be empty), hides everything but
-/// `exported`, gives every function the target's CPU and features, runs O3 and emits an object.
+/// `exported` and outlined micro-kernels (KernelBuilder.h, which may be undefined here), gives every function the target's CPU and features, runs O3 and emits an object.
 /// Errors: NB0483 with what LLVM said, also for an abort inside LLVM (the unit is then given up,
 /// its memory stays allocated) and for a call that nothing defines. `optimised`, if given, receives
 /// the module text after O3.

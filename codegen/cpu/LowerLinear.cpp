@@ -273,15 +273,16 @@ void LinearLowering::callLinear(LinearOp linear, Value rows, Value begin, Value 
   std::string micro = ("ni_linear_" + format + "_" + profile).str();
   llvm::SmallVector<Value, 3> planes = l.pointers(linear.getWeight());
   Value packedRows = packed[static_cast<int>(packOf(linear))];
-  // K is the same in all calls; rows too when they are static.
-  b.callShared(
-      ("$linear_" + format).str(),
-      {planes[0], planes[1], planes[2], packedRows, rows, begin, end, out, ldOut, linearScratch},
-      [&](ValueRange p) {
-        Value blockRows = maxRows == 1 ? b.constant(1) : p[4];
-        b.call(micro,
-               {p[0], p[1], p[2], p[3], blockRows, b.constant(k), p[5], p[6], p[7], p[8], p[9]});
-      });
+  llvm::SmallVector<Value> operands = {planes[0], planes[1], planes[2], packedRows, rows,         b.constant(k),
+                                       begin,     end,       out,       ldOut,      linearScratch};
+  if (maxRows > 1) { // all row counts are in there: large, and its loops are long whatever K is
+    b.callOutlined(micro, operands);
+    return;
+  }
+  operands.erase(operands.begin() + 4, operands.begin() + 6); // constants, the same in all calls
+  b.callShared(("$linear_" + format).str(), operands, [&](ValueRange p) {
+    b.call(micro, {p[0], p[1], p[2], p[3], b.constant(1), b.constant(k), p[4], p[5], p[6], p[7], p[8]});
+  });
 }
 
 } // namespace

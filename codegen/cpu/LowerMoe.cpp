@@ -129,14 +129,16 @@ public:
 
   /// out[i * ld + (n - from)] = bank row first + n times packed row i, from <= n < to.
   void multiply(Value first, Value from, Value to, Value count, Value out, Value ld) {
-    b.callShared("$expert",
-                 {planes[0], planes[1], planes[2], packed, count, b.add(first, from),
-                  b.add(first, to), out, ld, linearScratch},
+    const std::string micro = ("ni_linear_" + format + "_" + profile).str();
+    Value firstRow = b.add(first, from), lastRow = b.add(first, to);
+    if (maxRows > 1) {
+      b.callOutlined(micro, {planes[0], planes[1], planes[2], packed, count, b.constant(k), firstRow, lastRow, out, ld,
+                             linearScratch});
+      return;
+    }
+    b.callShared("$expert", {planes[0], planes[1], planes[2], packed, firstRow, lastRow, out, ld, linearScratch},
                  [&](ValueRange p) {
-                   Value rows = maxRows == 1 ? b.constant(1) : p[4];
-                   b.call(("ni_linear_" + format + "_" + profile).str(),
-                          {p[0], p[1], p[2], p[3], rows, b.constant(k), p[5], p[6], p[7], p[8],
-                           p[9]});
+                   b.call(micro, {p[0], p[1], p[2], p[3], b.constant(1), b.constant(k), p[4], p[5], p[6], p[7], p[8]});
                  });
   }
 

@@ -4,7 +4,7 @@
 // or 32 codes per 32 bytes (w8). A 256-bit unit is one scale group, a 512-bit unit is two. Rows are padded to 128
 // codes, so a row is a whole number of units on every level.
 //
-// unpack() turns a unit of one row into kOps operand registers, unpackWord() one 32-bit lane of kLanes rows; packed activations have the same lane order (Pack.h): 32-bit
+// unpack() turns a unit into kOps operand registers, and packed activations have the same lane order (Pack.h): 32-bit
 // lane d of a unit holds codes 8d..8d+7 (w8: 4d..4d+3), and within that lane operand j holds
 //   q4 q5 q6, int16: codes 8d+j and 8d+4+j, j = 0..3, unsigned: code + 2^kBits-1
 //   q4 q5 q6, int8:  codes 8d+j, +2, +4, +6, j = 0..1, unsigned likewise
@@ -90,26 +90,7 @@ template <int bits> NI_INLINE void unpackBytes(const uint8_t *base, const uint8_
   }
 }
 
-/// The same for word d (0..7) of a group of kLanes rows: v holds the 32 stored bits of every row, high the words of the
-/// high plane that belong to the group.
-template <int bits> NI_INLINE void unpackWordBytes(I v, const I *high, int d, I &lo, I &hi) {
-  constexpr int flip = bits == 4 ? 0x08 : 0;
-  lo = (v ^ set8(flip * 0x11)) & set8(0x0f);
-  hi = (srl16<4>(v) ^ set8(flip)) & set8(0x0f);
-  if constexpr (bits == 5) {
-    const I bits5 = shuffleInWords(high[d / 4], 0x01010101 * (d % 4)); // byte d of the row's 8, in all four
-    lo = addWhereClear(lo, bits5, set32(0x40100401), set8(16));
-    hi = addWhereClear(hi, bits5, set32(int(0x80200802u)), set8(16));
-  }
-  if constexpr (bits == 6) {
-    const I p = shuffleInWords(high[d / 2], int(0x80018000u) + 0x00020002 * (d % 2)); // bytes 2d and 2d + 1, as words
-    const I pairs = (p | sll16<4>(p)) ^ set8(0x0a);
-    lo |= sll16<4>(pairs) & set8(0x30);
-    hi |= sll16<2>(pairs) & set8(0x30);
-  }
-}
-
-/// Operands for 16-bit products (Bytes = 2) or 8-bit products (Bytes = 1).
+/// One unit as operands for 16-bit products (Bytes = 2) or 8-bit products (Bytes = 1).
 template <int bits, int Bytes> struct Operands;
 
 template <int bits> struct Operands<bits, 2> {
@@ -118,11 +99,6 @@ template <int bits> struct Operands<bits, 2> {
   NI_INLINE void unpack(const uint8_t *base, const uint8_t *high, I (&op)[kOps]) {
     I lo, hi;
     unpackBytes<bits>(base, high, lo, hi);
-    split(lo, hi, op);
-  }
-  NI_INLINE void unpackWord(I v, const I *high, int d, I (&op)[kOps]) {
-    I lo, hi;
-    unpackWordBytes<bits>(v, high, d, lo, hi);
     split(lo, hi, op);
   }
   NI_INLINE void split(I lo, I hi, I (&op)[kOps]) {
@@ -140,9 +116,6 @@ template <int bits> struct Operands<bits, 1> {
   NI_INLINE void unpack(const uint8_t *base, const uint8_t *high, I (&op)[kOps]) {
     unpackBytes<bits>(base, high, op[0], op[1]);
   }
-  NI_INLINE void unpackWord(I v, const I *high, int d, I (&op)[kOps]) {
-    unpackWordBytes<bits>(v, high, d, op[0], op[1]);
-  }
   NI_INLINE I dot(I acc, const I (&op)[kOps], const I (&x)[kOps]) { return dotU8Twice(acc, op[0], x[0], op[1], x[1]); }
 };
 
@@ -150,7 +123,6 @@ template <> struct Operands<8, 2> {
   static constexpr int kOps = 2;
   static constexpr int kOffsetLog = 0;
   NI_INLINE void unpack(const uint8_t *base, const uint8_t *, I (&op)[kOps]) { split(load(base), op); }
-  NI_INLINE void unpackWord(I v, const I *, int, I (&op)[kOps]) { split(v, op); }
   NI_INLINE void split(I v, I (&op)[kOps]) { op[0] = sra16<8>(sll16<8>(v)), op[1] = sra16<8>(v); }
   NI_INLINE I dot(I acc, const I (&op)[kOps], const I (&x)[kOps]) {
     return dot16(dot16(acc, op[0], x[0]), op[1], x[1]);
@@ -162,21 +134,10 @@ template <> struct Operands<8, 1> {
   static constexpr int kOps = 1;
   static constexpr int kOffsetLog = 7;
   NI_INLINE void unpack(const uint8_t *base, const uint8_t *, I (&op)[kOps]) { split(load(base), op); }
-  NI_INLINE void unpackWord(I v, const I *, int, I (&op)[kOps]) { split(v, op); }
   NI_INLINE void split(I v, I (&op)[kOps]) { op[0] = v ^ set8(0x80); }
   NI_INLINE I dot(I acc, const I (&op)[kOps], const I (&x)[kOps]) { return _mm512_dpbusd_epi32(acc, op[0], x[0]); }
 };
 #endif
-
-/// acc + the products of one operand, summed within 32-bit lanes. 8-bit products: VNNI only.
-template <int Bytes> NI_INLINE I dotOperand(I acc, I op, I x) {
-  if constexpr (Bytes == 2)
-    return dot16(acc, op, x);
-#if defined(__AVX512VNNI__)
-  else
-    return _mm512_dpbusd_epi32(acc, op, x);
-#endif
-}
 
 /// Bytes per activation of profile a8 for w8: without VNNI 8-bit products need a detour through absolute values that
 /// costs more than 16-bit products, so a8 runs as a16 there (finer than asked for).

@@ -1,13 +1,16 @@
 // Linear layers with integer codes and quantised activations (profiles a16 and a8).
 //
-// One row: RowLinear.h; few: LaneLinear.h or RowLinear.h (kFewInLanes).
+// Up to kMicroDotRows rows: with VNNI TreeLinear.h (one) and LaneLinear.h (several), otherwise RowLinear.h.
 // Many rows: panels of 2 * kLanes weight rows are unpacked into scratch with rows in lanes, then multiplied by blocks
 // of activation rows held in registers (panelTile). Integer sums are exact; each group adds sum * scale * step in float.
 #ifndef NINFER_CODEGEN_CPU_KERNELS_INTLINEAR_H
 #define NINFER_CODEGEN_CPU_KERNELS_INTLINEAR_H
 
+#if defined(__AVX512VNNI__)
 #include "codegen/cpu/kernels/LaneLinear.h"
+#else
 #include "codegen/cpu/kernels/RowLinear.h"
+#endif
 
 namespace ninfer::micro {
 
@@ -213,13 +216,12 @@ NI_INLINE void linearInt(const void *p0, const void *p1, const void *p2, const v
                          int64_t nBegin, int64_t nEnd, float *out, int64_t ldOut, void *scratch) {
   const IntPlanes w = IntFormat<bits>::planes(p0, p1, p2);
   const uint8_t *x = static_cast<const uint8_t *>(packed);
-  if (rows == 1) {
-    dotFar<bits, Bytes, 4, 1>(w, x, k, nBegin, nEnd, 0, out, ldOut);
-  } else if (rows <= kMicroDotRows) {
-    if constexpr (kFewInLanes<Bytes>)
-      linearLanes<bits, Bytes>(w, x, rows, k, nBegin, nEnd, out, ldOut);
-    else
-      linearDot<bits, Bytes>(w, x, rows, k, nBegin, nEnd, out, ldOut);
+  if (rows <= kMicroDotRows) {
+#if defined(__AVX512VNNI__)
+    linearLanes<bits, Bytes>(w, x, rows, k, nBegin, nEnd, out, ldOut);
+#else
+    linearDot<bits, Bytes>(w, x, rows, k, nBegin, nEnd, out, ldOut);
+#endif
   } else {
     linearPanel<bits, Bytes>(w, x, rows, k, nBegin, nEnd, out, ldOut, scratch);
   }

@@ -3,11 +3,11 @@
 // Integer, up to kMicroDotRows rows: one record per row, records microPackedRowBytes + 64 apart:
 //   codes   [unit][operand][register]             the operands of every unit
 //   sums    [unit][register of int32]             -(sum of the activations of each 32-bit lane); absent if signed;
-//           where few rows go in lanes (kFewInLanes), of several rows: [group] int32, in as much room, -(sum of the activations of the group)
+//           with VNNI [group] int32, in as much room, -(sum of the group)
 //   steps   [group] float                         quantisation step of each group
 // Integer, more rows: one record per block of kBlock rows, kBlock times as far apart:
 //   codes   [group][8 lanes][operand][row]        32-bit words
-//   sums    [group][row] int32
+//   sums    [group][row] int32                    -(sum of the group)
 //   steps   [group][row] float
 //   rows past the end have code 0 and step 0.
 // Float: one record per row, kp * 4 + 64 bytes apart: [pair of registers][even elements, odd elements].
@@ -137,11 +137,7 @@ template <int Group, int Bytes> NI_INLINE void quantise64(const float *x, int64_
   }
 }
 
-/// Whether few (2 to kMicroDotRows) activation rows are multiplied with weight rows in lanes (LaneLinear.h), not along the
-/// weight rows (RowLinear.h): measured, as it needs one instruction per product.
-template <int Bytes> inline constexpr bool kFewInLanes = kVnni || (kVec == 64 && Bytes == 1);
-
-template <int Group, int Bytes, bool LaneSums> NI_INLINE void packRow(const float *x, int64_t k, uint8_t *record) {
+template <int Group, int Bytes> NI_INLINE void packRow(const float *x, int64_t k, uint8_t *record) {
   using L = PackedLayout<Group, Bytes>;
   constexpr int kOps = L::kOps, kHalves = kVec / 32;
   const L l = L::make(k);
@@ -158,7 +154,7 @@ template <int Group, int Bytes, bool LaneSums> NI_INLINE void packRow(const floa
       for (int j = 0; j < kOps; ++j)
         _mm256_storeu_si256(reinterpret_cast<Half *>(record + (unit * kOps + j) * kVec + half * 32), q.op[i][j]);
       if constexpr (L::kSums) {
-        if constexpr (LaneSums)
+        if constexpr (!kVnni)
           _mm256_storeu_si256(reinterpret_cast<Half *>(record + l.sums + unit * kVec + half * 32), q.sums[i]);
         else
           sums[g] = sumLanes8(q.sums[i]);
@@ -215,11 +211,9 @@ template <int Group, int Bytes> NI_INLINE void packBlock(const float *x, int64_t
 template <int Group, int Bytes> NI_INLINE void packInt(const float *x, int64_t rows, int64_t k, void *packed) {
   uint8_t *out = static_cast<uint8_t *>(packed);
   const int64_t record = PackedLayout<Group, Bytes>::make(k).record;
-  if (rows == 1 && kFewInLanes<Bytes>)
-    return packRow<Group, Bytes, true>(x, k, out);
   if (rows <= kMicroDotRows) {
     for (int64_t t = 0; t < rows; ++t)
-      packRow<Group, Bytes, !kFewInLanes<Bytes>>(x + t * k, k, out + t * record);
+      packRow<Group, Bytes>(x + t * k, k, out + t * record);
     return;
   }
   for (int64_t t = 0; t < rows; t += kBlock)

@@ -1,6 +1,5 @@
-// Integer linear maps of one activation row, and of few where LaneLinear.h does not pay: dot products along the weight
-// rows, straight from the stored planes. One activation row walks four far weight rows at once, which is what streams
-// memory fastest; several rows share the unpacking of a weight row.
+// Integer linear maps of one and few activation rows without VNNI: dot products along the weight rows, straight from the
+// stored planes. One activation row walks four far weight rows at once; several rows share the unpacking of a weight row.
 #ifndef NINFER_CODEGEN_CPU_KERNELS_ROWLINEAR_H
 #define NINFER_CODEGEN_CPU_KERNELS_ROWLINEAR_H
 
@@ -98,6 +97,10 @@ NI_INLINE void dotFar(const IntPlanes &w, const uint8_t *packed, int64_t k, int6
 template <int bits, int Bytes>
 NI_INLINE void linearDot(const IntPlanes &w, const uint8_t *packed, int64_t rows, int64_t k, int64_t nBegin,
                          int64_t nEnd, float *out, int64_t ldOut) {
+  if (rows == 1) {
+    dotFar<bits, Bytes, 4, 1>(w, packed, k, nBegin, nEnd, 0, out, ldOut);
+    return;
+  }
   constexpr int R = kVec == 64 ? 2 : 1;
   int64_t t = 0;
   for (; t + 4 <= rows; t += 4)

@@ -347,45 +347,6 @@ NI_INLINE void deinterleave(F lo, F hi, F &a, F &b) {
   a = _mm256_shuffle_ps(l, h, 0x88), b = _mm256_shuffle_ps(l, h, 0xdd);
 }
 
-NI_INLINE void transposeRows(I (&m)[4]) {
-  const I a = _mm256_unpacklo_epi32(m[0], m[1]), b = _mm256_unpackhi_epi32(m[0], m[1]);
-  const I c = _mm256_unpacklo_epi32(m[2], m[3]), d = _mm256_unpackhi_epi32(m[2], m[3]);
-  m[0] = _mm256_unpacklo_epi64(a, c), m[1] = _mm256_unpackhi_epi64(a, c);
-  m[2] = _mm256_unpacklo_epi64(b, d), m[3] = _mm256_unpackhi_epi64(b, d);
-}
-template <class At> NI_INLINE I loadRows16(const At &at) {
-  return _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i *>(at(0)))),
-                                 _mm_loadu_si128(reinterpret_cast<const __m128i *>(at(1))), 1);
-}
-template <class At> NI_INLINE void loadRows8(const At &at, I &first, I &second) {
-  const auto pair = [&](int r) __attribute__((always_inline)) {
-    return _mm_set_epi64x(loadScalar<int64_t>(at(r + 1)), loadScalar<int64_t>(at(r)));
-  };
-  const F a = castF(_mm256_inserti128_si256(_mm256_castsi128_si256(pair(0)), pair(4), 1));
-  const F b = castF(_mm256_inserti128_si256(_mm256_castsi128_si256(pair(2)), pair(6), 1));
-  first = castI(_mm256_shuffle_ps(a, b, 0x88)), second = castI(_mm256_shuffle_ps(a, b, 0xdd));
-}
-template <class At> NI_INLINE I loadRows4(const At &at) {
-  alignas(32) int32_t word[8];
-#pragma unroll
-  for (int r = 0; r < 8; ++r)
-    word[r] = loadScalar<int32_t>(at(r));
-  return load(word);
-}
-NI_INLINE I shuffleInWords(I v, int bytes) {
-  return _mm256_shuffle_epi8(
-      v, add32(_mm256_broadcastsi128_si256(_mm_setr_epi32(0, 0x04040404, 0x08080808, 0x0c0c0c0c)), set32(bytes)));
-}
-NI_INLINE I addWhereClear(I a, I v, I mask, I b) {
-  return _mm256_add_epi8(a, _mm256_cmpeq_epi8(v & mask, zeroI()) & b);
-}
-NI_INLINE void loadF16Pairs(I words, F &low, F &high) {
-  const I both = _mm256_packus_epi32(words & set32(0xffff), srl32<16>(words)); // per half: four low, four high
-  const I sorted = _mm256_permute4x64_epi64(both, 0xd8);
-  low = _mm256_cvtph_ps(_mm256_castsi256_si128(sorted));
-  high = _mm256_cvtph_ps(_mm256_extracti128_si256(sorted, 1));
-}
-
 struct ScaleBank {
   alignas(32) float scales[8];
   NI_INLINE ScaleBank make(F v) {

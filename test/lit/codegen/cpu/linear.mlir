@@ -36,7 +36,7 @@ ninfer.kernel @qk(%x: tensor<1x128xf32>, %n: !ninfer.weight<128, BF16, "contiguo
 // CHECK: scf.for
 // CHECK: llvm.call @ni_pack_a16g32
 // CHECK: scf.for
-// CHECK: llvm.call @"$linear_w8"
+// CHECK: llvm.call @"$ni_linear_w8_a16"
 // CHECK: scf.for
 // CHECK: llvm.call @ni_add
 ninfer.kernel @down(%x: tensor<?x96xf32>, %w: !ninfer.weight<200x96, W8G32_F16S, "row-split-k128-v1">, %r: tensor<?x200xf32>)
