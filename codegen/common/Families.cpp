@@ -263,6 +263,7 @@ void addCudaFamilies(std::vector<KernelFamily> &all) {
   gemm.name = "cuda.gemm";
   gemm.prologues = {KernelPrologue::None};
   gemm.k = {8, 1 << 20, 8};
+  gemm.rowGroup = kRowGroup; // gemm_grouped.cuh
   gemm.rows = kRows;
   gemm.priority = onlyChoice;
   all.push_back(gemm);
@@ -318,6 +319,15 @@ void addCudaFamilies(std::vector<KernelFamily> &all) {
   down.topK = {1, 16};
   down.n = down.expertRows = {16, 1 << 24, 16};
   all.insert(all.end(), {conv, delta, chunked, deltaRows, route, up, down});
+
+  KernelFamily bias = cuda("cuda.bias", OpKind::Bias); // vision_rows.cuh, and the four behind it
+  bias.storesWide = true;
+  bias.rowGroup = kRowGroup;
+  KernelFamily layerNorm = cuda("cuda.layer_norm", OpKind::LayerNorm), gelu = cuda("cuda.gelu", OpKind::Gelu),
+               axialRope = cuda("cuda.axial_rope", OpKind::AxialRope), interpolate = cuda("cuda.interpolate", OpKind::Interpolate);
+  KernelFamily full = cuda("cuda.full_attention", OpKind::FullAttention); // full_attention.cuh
+  full.headDim = {2, 192, 2};
+  all.insert(all.end(), {layerNorm, bias, gelu, axialRope, interpolate, full});
 
   const std::pair<std::string_view, OpKind> singles[] = {{"cuda.rms_norm", OpKind::RmsNorm},
                                                          {"cuda.head_norm", OpKind::HeadNorm},

@@ -279,6 +279,10 @@ private:
         arguments_.try_emplace(argument, ref);
       } else if (name && offsets && next < offsets.size()) {
         auto port = this->port(name, type, offsets[next++]);
+        if (cuda_ && port->element == plan::ElementType::F32) { // an activation like the others
+          port->element = plan::ElementType::BF16;
+          port->ref = std::make_unique<plan::Ref>(plan::Space::Arena, 0, port->ref->offset(), port->ref->bytes() / 2);
+        }
         arguments_.try_emplace(argument, *port->ref);
         phase.inputs.push_back(std::move(port));
       } else {

@@ -14,13 +14,14 @@ int64_t rootOf(int64_t square) {
   return root * root == square ? root : 0;
 }
 
-/// The port of that name; null unless it is of the element type and, if `width` is not 0, of the width.
+/// The port of that name; null unless it is of the element type, as the caller sees it, and, if `width` is not 0, of the width.
 const plan::Port *findPort(const flatbuffers::Vector<flatbuffers::Offset<plan::Port>> *ports, std::string_view name,
                            plan::ElementType element, uint32_t width) {
   if (ports)
     for (const plan::Port *port : *ports)
       if (port->name()->string_view() == name)
-        return port->element() == element && (width == 0 || port->width() == width) ? port : nullptr;
+        return (port->element() == element || (element == plan::ElementType::F32 && port->element() == plan::ElementType::BF16)) &&
+                       (width == 0 || port->width() == width) ? port : nullptr;
   return nullptr;
 }
 

@@ -150,6 +150,17 @@ std::vector<ni::GatedDeltaSpec> gatedDeltaRows() {
 
 std::vector<ni::CopyRowsSpec> copyRows() { return {{2}, {4}, {8}, {16}}; }
 
+std::vector<ni::LayerNormSpec> layerNorm() { return {{1152}, {33}, {1}}; }
+std::vector<ni::BiasSpec> bias() { return {{1}, {4}, {1, ni::OutputType::Float}}; }
+std::vector<ni::GeluSpec> gelu() { return {{false}, {true}}; }
+std::vector<ni::AxialRopeSpec> axialRope() { return {{16, 18}, {3, 1}}; }
+std::vector<ni::InterpolateSpec> interpolate() { return {{4}}; }
+std::vector<ni::FullAttentionSpec> fullAttention() { return {{2, 72}, {3, 12}, {1, 192}, {1, 2}}; }
+std::vector<GroupedGemm> groupedGemm() {
+  return {{tunedGemm(ni::Format::W8, 128, 256, ni::Epilogue::Store, ni::OutputType::Bf16, 99 * 1024), 4},
+          {tunedGemm(ni::Format::Bf16, 128, 144, ni::Epilogue::Store, ni::OutputType::Bf16, 99 * 1024), 2}};
+}
+
 std::vector<ni::MoeRouteSpec> moeRoute() {
   return {{.experts = 8, .topK = 2}, {.experts = 256, .topK = 8}, {.experts = 130, .topK = 64}};
 }
@@ -199,6 +210,14 @@ std::vector<KernelText> all(uint32_t sm) {
   append(texts, deltaChunked(), deltaChunkedKernel, sm);
   append(texts, gatedDeltaRows(), gatedDeltaRowsKernel, sm);
   append(texts, copyRows(), copyRowsKernel, sm);
+  append(texts, layerNorm(), layerNormKernel, sm);
+  append(texts, bias(), biasKernel, sm);
+  append(texts, gelu(), geluKernel, sm);
+  append(texts, axialRope(), axialRopeKernel, sm);
+  append(texts, interpolate(), interpolateKernel, sm);
+  append(texts, fullAttention(), fullAttentionKernel, sm);
+  for (const GroupedGemm &key : groupedGemm())
+    texts.push_back(groupedGemmKernel(key.spec, key.group, sm));
   append(texts, moeRoute(), moeRouteKernel, sm);
   append(texts, moeUp(), moeUpKernel, sm);
   append(texts, moeDown(), moeDownKernel, sm);

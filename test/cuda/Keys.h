@@ -6,6 +6,7 @@
 #include "codegen/cuda/CopyRows.h"
 #include "codegen/cuda/GatedDeltaRows.h"
 #include "codegen/cuda/KernelText.h"
+#include "codegen/cuda/VisionText.h"
 
 #include <string>
 #include <vector>
@@ -28,6 +29,18 @@ std::vector<ni::GatedDeltaSpec> gatedDelta();
 std::vector<ni::DeltaChunkedSpec> deltaChunked();
 std::vector<ni::GatedDeltaSpec> gatedDeltaRows();
 std::vector<ni::CopyRowsSpec> copyRows();
+std::vector<ni::LayerNormSpec> layerNorm();
+std::vector<ni::BiasSpec> bias();
+std::vector<ni::GeluSpec> gelu();
+std::vector<ni::AxialRopeSpec> axialRope();
+std::vector<ni::InterpolateSpec> interpolate();
+std::vector<ni::FullAttentionSpec> fullAttention();
+/// Of groupedGemmKernel.
+struct GroupedGemm {
+  ni::GemmSpec spec;
+  uint32_t group;
+};
+std::vector<GroupedGemm> groupedGemm();
 std::vector<ni::MoeRouteSpec> moeRoute();
 std::vector<ni::MoeUpSpec> moeUp();
 std::vector<ni::MoeDownSpec> moeDown();

@@ -85,10 +85,11 @@ TEST(LinearCounts, ResidualInPlace) {
 
 class Gemm : public testing::TestWithParam<ni::GemmSpec> {};
 
-void checkGemm(const ni::GemmSpec &s, uint32_t n, uint32_t rows, const std::vector<emulator::Options> &modes) {
+/// With a group the kernel is told `group` times the rows.
+void checkGemm(const ni::GemmSpec &s, uint32_t n, uint32_t rows, const std::vector<emulator::Options> &modes, uint32_t group = 1) {
   const LinearProblem problem(s.format, n, s.k, rows, ni::Prologue::None, s.epilogue);
   Memory m(problem, s.output, 1);
-  const KernelText text = gemmKernel(s, 0);
+  const KernelText text = group == 1 ? gemmKernel(s, 0) : groupedGemmKernel(s, group, 0);
   for (const emulator::Options &mode : modes) {
     m.out.poison();
     Arguments args;
@@ -96,7 +97,7 @@ void checkGemm(const ni::GemmSpec &s, uint32_t n, uint32_t rows, const std::vect
     s.epilogue == ni::Epilogue::Swiglu ? args.pointer(m.up) : args.null();
     args.pointer(m.x);
     s.epilogue == ni::Epilogue::Residual ? args.pointer(m.residual) : args.null();
-    args.pointer(m.out).u32(n).u32(rows);
+    args.pointer(m.out).u32(n).u32(rows * group);
     const std::string where = text.name + ", n " + std::to_string(n) + ", rows " + std::to_string(rows) + ", " + describe(mode);
     ASSERT_EQ(launch(text, {ni::gemmBlocksX(s, n), ni::gemmBlocksY(s, rows)}, args, mode), "") << where;
     ASSERT_EQ(m.compare(), "") << where;
@@ -116,6 +117,13 @@ TEST_P(Gemm, AgreesWithDoubleProduct) {
   checkGemm(s, ni::gemmOutputs(s), tile, {modes[1]});
   checkGemm(s, 35, 17, modes);
   checkGemm(s, ni::gemmOutputs(s) + 18, tile + 1, {modes[5]}); // two by two blocks
+}
+
+TEST(GroupedGemm, RowsOfTheCallSideBySide) {
+  for (const keys::GroupedGemm &key : keys::groupedGemm()) {
+    checkGemm(key.spec, 35, 17, threadOrders(), key.group);
+    checkGemm(key.spec, 16, ni::gemmRows(key.spec) + 1, {allModes()[5]}, key.group);
+  }
 }
 
 std::string linearName(const testing::TestParamInfo<ni::LinearSpec> &info) { return linearKernel(info.param, 0).name; }

@@ -28,6 +28,7 @@ import corpus  # noqa: E402
 import host_kernels  # noqa: E402
 import speculation  # noqa: E402
 import traces  # noqa: E402
+import vision  # noqa: E402
 from e2e import CHECKPOINT, Failure, check, distance  # noqa: E402
 
 SM = 89
@@ -336,6 +337,7 @@ def failures(case):
 CASES = {"speculative-demo": speculation.speculative_demo, "speculative-golden": lambda case: speculation.golden(case, YARDSTICKS),
          "speculative-logits": lambda case: speculation.verified_logits(case, TINY["models"]["hybrid"], YARDSTICKS),
          "speculative-dense": lambda case: speculation.speculative_random(case, "hybrid-mtp"),
+         "vision-transformers": lambda case: vision.vision_transformers(case, YARDSTICKS),
          "layer-traces": lambda case: traces.layer_traces(case, YARDSTICKS),
          "speculative-sparse": lambda case: speculation.speculative_random(case, "experts-mtp"), "mismatches": mismatches, "prepack": prepack, "failures": failures, "greedy": greedy, "int8-cache": int8_cache, "experts": experts,
          **{f"logits-{r}": (lambda case, r=r: logits_case(case, r)) for r in [*DEMO["recipes"], *TINY["models"]]}}

@@ -114,6 +114,8 @@ protected:
 
 /// store_rows, load_rows, concat and last_row: rows from one place to another. (SpecializeCopies.cpp)
 Status copyRows(mlir::Operation *op, RecordBuilder &builder);
+/// Operators of a vision tower. (SpecializeVision.cpp)
+Status vision(mlir::Operation *op, RecordBuilder &builder);
 
 } // namespace ninfer::cuda
 

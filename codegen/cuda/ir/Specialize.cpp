@@ -3,6 +3,7 @@
 #include "codegen/cuda/AttentionRows.h"
 #include "codegen/cuda/GatedDeltaRows.h"
 #include "codegen/cuda/Tuning.h"
+#include "codegen/cuda/VisionText.h"
 #include "codegen/cuda/ir/RecordBuilder.h"
 
 #include "llvm/ADT/TypeSwitch.h"
@@ -56,6 +57,8 @@ public:
                         .Case([&](MoeUpOp op) { return moeUp(op); })
                         .Case([&](MoeDownOp op) { return moeDown(op); })
                         .Case<StoreRowsOp, LoadRowsOp, ConcatOp, LastRowOp>([&](auto op) { return copyRows(op, *this); })
+                        .Case<LayerNormOp, BiasOp, GeluOp, AxialRopeOp, InterpolateOp, FullAttentionOp>(
+                            [&](auto op) { return vision(op, *this); })
                         .Case([&](SwigluOp op) { return elementwise(op, ni::ElementwiseOp::Swiglu); })
                         .Case([&](AddOp op) { return elementwise(op, ni::ElementwiseOp::Add); })
                         .Case([&](SigmoidGateOp op) {
@@ -140,10 +143,12 @@ private:
     const auto tuned = [&](uint32_t rows) {
       return tunedGemm(formatOf(weight), rows, static_cast<uint32_t>(weight.getK()), epilogue, output, device_.sharedPerBlock);
     };
-    ni::GemmSpec spec = tuned(rowsOf(first.getX()));
-    if (spilled_.contains(gemmKernel(spec, sm_).name))
+    const auto group = static_cast<uint32_t>(first.getRowGroup());
+    const auto text = [&](const ni::GemmSpec &s) { return group == 1 ? gemmKernel(s, sm_) : groupedGemmKernel(s, group, sm_); };
+    ni::GemmSpec spec = tuned(rowsOf(first.getX()) / group);
+    if (spilled_.contains(text(spec).name))
       spec = tuned(1); // the smallest tiles
-    out_.text = gemmKernel(spec, sm_);
+    out_.text = text(spec);
     panels(first.getWeight());
     up ? panels(up.getWeight()) : null();
     pointer(first.getX());
@@ -151,7 +156,7 @@ private:
     result().word(n).perRow(first.getX(), 1);
     const uint32_t columns = ni::gemmBlocksX(spec, n);
     out_.grid = {columns, 0, 1};
-    blocksPerRow(first.getX(), columns, ni::gemmRows(spec));
+    blocksPerRow(first.getX(), columns, ni::gemmRows(spec) * group);
     return {};
   }
 
