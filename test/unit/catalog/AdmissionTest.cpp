@@ -208,7 +208,8 @@ TEST(Admission, PeeksAreShort) {
   EXPECT_EQ(admitKernel(norm, test::target("reference")).selected, nullptr);
 }
 
-// A prefill takes the delta rule in chunks, what fits a verification row by row; the other one is on record.
+// A prefill takes the delta rule in chunks, what fits a verification row by row; the others are on record. What these two do not take is
+// left for the kernel of any head size.
 TEST(Admission, ManyRowsOfTheDeltaRuleComeInChunks) {
   const KernelTarget target = test::target("cuda:sm_89");
   KernelSignature s = request(OpKind::GatedDelta);
@@ -219,12 +220,19 @@ TEST(Admission, ManyRowsOfTheDeltaRuleComeInChunks) {
     EXPECT_EQ(result.selected->name, rows > 16 ? "cuda.gated_delta_chunked" : "cuda.gated_delta") << rows;
     EXPECT_EQ(std::count_if(result.verdicts.begin(), result.verdicts.end(),
                             [](const Verdict &v) { return v.kind == VerdictKind::LowerPriority; }),
-              1)
+              2)
         << rows;
   }
   s.peek = true; // chunks write the state
   const AdmissionResult peek = admitKernel(s, target);
-  EXPECT_EQ(peek.verdicts.back().kind, VerdictKind::Rejected);
+  ASSERT_NE(peek.selected, nullptr);
+  EXPECT_EQ(peek.selected->name, "cuda.gated_delta");
+  for (const Verdict &v : peek.verdicts)
+    EXPECT_EQ(v.kind == VerdictKind::Rejected, v.family->name == "cuda.gated_delta_chunked") << v.family->name;
+  s.keyDim = 48;
+  const AdmissionResult odd = admitKernel(s, target);
+  ASSERT_NE(odd.selected, nullptr);
+  EXPECT_EQ(odd.selected->name, "cuda.gated_delta_rows");
 }
 
 // The bound covers what the generated kernels ask for (codegen/cpu/kernels/MicroKernels.h).
