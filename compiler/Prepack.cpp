@@ -76,7 +76,9 @@ public:
     return file_.write(bytes);
   }
 
-  Status section(const plan::Target &target, const PackedSection &section, std::span<const std::byte> payload) {
+  Status section(const plan::Target &target, const PackedSection &section, const Artifact &artifact, std::span<const std::byte> payload) {
+    constexpr uint64_t kResident = uint64_t(256) << 20; // of the payload; memory does not grow with the weights
+    uint64_t read = 0;
     const plan::Phase &load = *PlanView::findPhase(target, plan::PhaseKind::Load);
     std::vector<const plan::Launch *> launches(load.launches()->begin(), load.launches()->end());
     const auto placeOf = [](const plan::Launch *launch) { return launch->args()->Get(launch->args()->size() - 1)->offset(); };
@@ -95,6 +97,10 @@ public:
       NINFER_RETURN_IF_ERROR(zerosUpTo(section.offset + placeOf(launch)));
       NINFER_RETURN_IF_ERROR(write(out));
       progress.add(out.size());
+      if ((read += out.size()) >= kResident) {
+        artifact.release();
+        read = 0;
+      }
     }
     return zerosUpTo(section.offset + section.bytes);
   }
@@ -133,7 +139,7 @@ Result<PrepackSize> writePacked(AtomicFile &file, const PlanView &plan, const Ar
   NINFER_RETURN_IF_ERROR(writer.write(encodePackedHeader(header)));
   for (size_t i = 0; i < targets.size(); ++i) {
     NINFER_RETURN_IF_ERROR(writer.zerosUpTo(header.sections[i].offset));
-    NINFER_RETURN_IF_ERROR(writer.section(*targets[i], header.sections[i], payload));
+    NINFER_RETURN_IF_ERROR(writer.section(*targets[i], header.sections[i], artifact, payload));
   }
   return PrepackSize{header.fileBytes, header.sections.size()};
 }

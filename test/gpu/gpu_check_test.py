@@ -52,7 +52,7 @@ class Test:
         out = self.tmp / "out.json"
         out.unlink(missing_ok=True)
         environment = {**os.environ, "NINFER_CUDA_DRIVER": self.driver, "NINFER_FAKECUDA_KERNELS": str(kernels or self.kernels), **variables}
-        done = subprocess.run([f"{self.tmp}/{pack}/gpu-check", "--out", out, *options], capture_output=True, text=True, env=environment)
+        done = subprocess.run([f"{self.tmp}/{pack}/gpu-check", "--out", out, "--budget", "4000", *options], capture_output=True, text=True, env=environment)
         check(done.returncode == code, f"exit code {done.returncode}, expected {code}: {done.stdout}{done.stderr}")
         report = json.loads(out.read_text())
         check([s["name"] for s in report["sections"]] == SECTIONS, "sections")
