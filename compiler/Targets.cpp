@@ -13,7 +13,7 @@ Status unknown(const std::string &name, const std::string &why) {
   if (!why.empty())
     status.note(why);
   std::string cuda;
-  for (const cuda::Device &device : cuda::devices()) // older cards have no kernels yet
+  for (const cuda::Device &device : cuda::devices()) // cards of other architectures have no kernels
     if (std::ranges::find(kCudaArchitectures, device.sm) != std::end(kCudaArchitectures))
       cuda += std::string(", cuda:") + std::string(device.alias);
   for (uint32_t sm : kCudaArchitectures)

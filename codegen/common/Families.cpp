@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::string_view kAvx2[] = {"avx2", "fma", "f16c"};
 constexpr std::string_view kSm80[] = {"sm_80"}; ///< mma of bfloat16, cp.async
+constexpr std::string_view kSm75[] = {"sm_75"}; ///< mma of binary16: kernels that are proven with both
 
 const EnumSet<Format> kIntegerCodes = {Format::Q4G64_F16S, Format::Q5G64_F16S, Format::Q6G64_F16S,
                                        Format::W8G32_F16S};
@@ -58,6 +59,7 @@ int priorityFewRows(const KernelSignature &) { return 20; } ///< every weight is
 /// Chunks of rows pay when a call fills one; up to the 16 rows of a verification the rows come one after the other.
 int priorityChunks(const KernelSignature &signature) { return signature.rows.max > 16 ? 20 : -1; }
 int priorityLast(const KernelSignature &) { return -2; } ///< behind all that take fewer shapes
+int priorityHalf(const KernelSignature &) { return 15; } ///< where bfloat16 operands are not there
 int priorityF32(const KernelSignature &) { return 10; }
 int priorityA16(const KernelSignature &) { return 20; }
 
@@ -249,6 +251,7 @@ KernelFamily cuda(std::string_view name, OpKind op) {
 /// What codegen/cuda/kernels has, no more.
 void addCudaFamilies(std::vector<KernelFamily> &all) {
   KernelFamily linear = cuda("cuda.linear", OpKind::Linear); // linear.cuh
+  linear.features = kSm75;
   linear.formats = kPanelFormats;
   linear.prologues = kAllPrologues;
   linear.epilogues = kAllEpilogues;
@@ -269,10 +272,12 @@ void addCudaFamilies(std::vector<KernelFamily> &all) {
   all.push_back(gemm);
 
   KernelFamily embedding = cuda("cuda.embedding", OpKind::Embedding);
+  embedding.features = kSm75;
   embedding.formats = kPanelFormats;
   all.push_back(embedding);
 
   KernelFamily append = cuda("cuda.rope_append", OpKind::RopeAppend);
+  append.features = kSm75;
   append.acceptsFused = true;
   append.headDim = append.rotaryDim = {2, 512, 2};
   append.headNorms = {0, 2, 2};
@@ -280,27 +285,38 @@ void addCudaFamilies(std::vector<KernelFamily> &all) {
   all.push_back(append);
 
   KernelFamily prefill = cuda("cuda.attention_prefill", OpKind::Attention); // attention_prefill.cuh
-  prefill.headDim = {64, 256, 64};
+  prefill.features = kSm75;
+  prefill.headDim = {16, 256, 16};
   prefill.capacity = {32, 1 << 22, 32};
   prefill.codecs = kCudaCodecs;
   prefill.priority = priorityF32;
   KernelFamily decode = prefill; // attention_decode.cuh
   decode.name = "cuda.attention_decode";
+  decode.features = kSm80;
   decode.rows = decode.groupRows = {1, 64}; // four tiles of 16 query vectors
   decode.priority = priorityFewRows;
+  KernelFamily half = decode; // the same with binary16 operands
+  half.name = "cuda.attention_decode_half";
+  half.features = kSm75;
+  half.rows = half.groupRows = {1, 32}; // what 64 KiB of shared memory hold with heads of 256
+  half.priority = priorityHalf;
   KernelFamily attention = cuda("cuda.attention_rows", OpKind::Attention); // attention_rows.cuh
+  attention.features = kSm75;
   attention.headDim = {2, 512, 2};
   attention.codecs = kCudaCodecs;
-  all.insert(all.end(), {decode, prefill, attention});
+  all.insert(all.end(), {decode, half, prefill, attention});
 
   KernelFamily conv = cuda("cuda.causal_conv", OpKind::CausalConv);
+  conv.features = kSm75;
   conv.width = {2, 1 << 20, 2};
   KernelFamily delta = cuda("cuda.gated_delta", OpKind::GatedDelta);
+  delta.features = kSm75;
   delta.keyDim = {32, 256, 32};
   delta.headDim = {16, 1024, 16};
   delta.normFormats = {Format::FP32};
   KernelFamily chunked = delta; // delta_chunked.cuh
   chunked.name = "cuda.gated_delta_chunked";
+  chunked.features = kSm80;
   chunked.peekRows = {0, 0};
   chunked.priority = priorityChunks;
   KernelFamily deltaRows = delta; // gated_delta_rows.cuh
@@ -309,11 +325,14 @@ void addCudaFamilies(std::vector<KernelFamily> &all) {
   deltaRows.headDim = {1, 1024};
   deltaRows.priority = priorityLast;
   KernelFamily route = cuda("cuda.moe_route", OpKind::MoeRoute);
+  route.features = kSm75;
   route.experts = {1, 1024};
   KernelFamily up = cuda("cuda.moe_up", OpKind::MoeUp);
+  up.features = kSm75;
   up.formats = kPanelFormats;
   up.n = up.expertRows = {32, 1 << 24, 32}; // whole panels of gate and of up
   KernelFamily down = cuda("cuda.moe_down", OpKind::MoeDown);
+  down.features = kSm75;
   down.formats = kPanelFormats;
   down.k = {8, 1 << 20, 8};
   down.topK = {1, 16};
@@ -327,7 +346,10 @@ void addCudaFamilies(std::vector<KernelFamily> &all) {
                axialRope = cuda("cuda.axial_rope", OpKind::AxialRope), interpolate = cuda("cuda.interpolate", OpKind::Interpolate);
   KernelFamily full = cuda("cuda.full_attention", OpKind::FullAttention); // full_attention.cuh
   full.headDim = {2, 192, 2};
-  all.insert(all.end(), {layerNorm, bias, gelu, axialRope, interpolate, full});
+  for (KernelFamily *f : {&layerNorm, &bias, &gelu, &axialRope, &interpolate, &full}) {
+    f->features = kSm75;
+    all.push_back(*f);
+  }
 
   const std::pair<std::string_view, OpKind> singles[] = {{"cuda.rms_norm", OpKind::RmsNorm},
                                                          {"cuda.head_norm", OpKind::HeadNorm},
@@ -339,8 +361,10 @@ void addCudaFamilies(std::vector<KernelFamily> &all) {
                                                          {"cuda.load_rows", OpKind::LoadRows},
                                                          {"cuda.concat", OpKind::Concat},
                                                          {"cuda.last_row", OpKind::LastRow}};
-  for (auto [name, op] : singles)
+  for (auto [name, op] : singles) {
     all.push_back(cuda(name, op));
+    all.back().features = kSm75;
+  }
 }
 
 std::vector<KernelFamily> makeFamilies() {

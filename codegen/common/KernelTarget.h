@@ -26,7 +26,7 @@ struct KernelTarget {
 };
 
 /// NVIDIA architectures that plans are made for, ascending: 89 is compute capability 8.9.
-inline constexpr uint32_t kCudaArchitectures[] = {80, 86, 89, 90, 100, 103, 120, 121};
+inline constexpr uint32_t kCudaArchitectures[] = {75, 80, 86, 89, 90, 100, 103, 120, 121};
 
 /// "reference", "cuda:sm_N" with N in kCudaArchitectures, or "cpu:LEVEL" with LEVEL in x86-64-v3,
 /// x86-64-v4, znver4 and the features of that level. A driver that resolved "cpu:native" fills KernelTarget itself. NB0401 for any other name.

@@ -51,6 +51,8 @@ constexpr size_t index(Enum value) {
 }
 
 std::string_view enumerator(ni::CacheCodec codec) { return codec == ni::CacheCodec::Bf16 ? "Bf16" : "Int8"; }
+std::string_view enumerator(ni::Operands operands) { return operands == ni::Operands::Bf16 ? "Bf16" : "F16"; }
+std::string suffix(ni::Operands operands) { return operands == ni::Operands::Bf16 ? "" : "_half"; }
 std::string codecSuffix(ni::CacheCodec codec) { return codec == ni::CacheCodec::Bf16 ? "_bf16" : "_int8"; }
 /// field("k", 5120) is "_k5120".
 std::string field(std::string_view key, uint32_t value) { return "_" + std::string(key) + std::to_string(value); }
@@ -83,13 +85,14 @@ KernelText linearKernel(const ni::LinearSpec &s, uint32_t sm) {
   name += "_w" + std::to_string(s.warpsK) + "x" + std::to_string(s.warpsN) + "d" + std::to_string(s.depth);
   if (s.chunk)
     name += "c" + std::to_string(s.chunk);
+  name += suffix(s.operands);
   Record record;
   record.choice("format", "Format", enumerator(s.format)).number("rows", s.rows).number("k", s.k);
   record.choice("prologue", "Prologue", kPrologues[index(s.prologue)]);
   record.choice("epilogue", "Epilogue", kEpilogues[index(s.epilogue)]);
   record.choice("output", "OutputType", kOutputs[index(s.output)]);
   record.number("warpsK", s.warpsK).number("warpsN", s.warpsN).number("chunk", s.chunk).number("depth", s.depth);
-  record.number("blocksPerSm", s.blocksPerSm);
+  record.number("blocksPerSm", s.blocksPerSm).choice("operands", "Operands", enumerator(s.operands));
   KernelText t = text("linear", "linear.cuh", "NI_LINEAR", name, record.str(), sm);
   t.params = {{"weight", 8}, {"up", 8}, {"x", 8}, {"norm", 8}, {"residual", 8}, {"out", 8}, {"n", 4}, {"rows", 4}, {"eps", 4}};
   t.threads = ni::linearThreads(s);
@@ -101,12 +104,13 @@ KernelText gemmKernel(const ni::GemmSpec &s, uint32_t sm) {
   std::string name = "ni_gemm_" + std::string(shortName(s.format)) + field("k", s.k);
   name += kEpilogueSuffix[index(s.epilogue)];
   name += s.output == ni::OutputType::Float ? "_f32" : "";
-  name += "_t" + std::to_string(ni::gemmRows(s)) + "s" + std::to_string(s.stages);
+  name += "_t" + std::to_string(ni::gemmRows(s)) + "s" + std::to_string(s.stages) + suffix(s.operands);
   Record record;
   record.choice("format", "Format", enumerator(s.format)).number("k", s.k);
   record.choice("epilogue", "Epilogue", kEpilogues[index(s.epilogue)]);
   record.choice("output", "OutputType", kOutputs[index(s.output)]);
   record.number("tiles", s.tiles).number("stages", s.stages).number("blocksPerSm", s.blocksPerSm);
+  record.choice("operands", "Operands", enumerator(s.operands));
   KernelText t = text("gemm", "gemm.cuh", "NI_GEMM", name, record.str(), sm);
   t.params = {{"weight", 8}, {"up", 8}, {"x", 8}, {"residual", 8}, {"out", 8}, {"n", 4}, {"rows", 4}};
   t.threads = ni::kGemmThreads;
@@ -185,10 +189,10 @@ KernelText ropeAppendKernel(const ni::RopeAppendSpec &s, uint32_t sm) {
 KernelText attentionDecodeKernel(const ni::AttentionDecodeSpec &s, uint32_t sm) {
   Record record;
   record.number("heads", s.heads).number("kvHeads", s.kvHeads).number("dim", s.dim).number("rows", s.rows);
-  record.choice("codec", "CacheCodec", enumerator(s.codec)).flag("gate", s.gate);
+  record.choice("codec", "CacheCodec", enumerator(s.codec)).flag("gate", s.gate).choice("operands", "Operands", enumerator(s.operands));
   KernelText t = text("attention", "attention_decode.cuh", "NI_ATTENTION_DECODE",
                       "ni_attention_decode" + field("h", s.heads) + field("kv", s.kvHeads) + field("d", s.dim) +
-                          field("r", s.rows) + codecSuffix(s.codec) + (s.gate ? "_gate" : ""),
+                          field("r", s.rows) + codecSuffix(s.codec) + (s.gate ? "_gate" : "") + suffix(s.operands),
                       record.str(), sm);
   t.params = {{"query", 8},    {"keys", 8},     {"values", 8}, {"gate", 8},     {"out", 8},    {"scratch", 8},
               {"counters", 8}, {"position", 8}, {"rows", 4},   {"capacity", 4}, {"splits", 4}, {"scale", 4}};
@@ -201,9 +205,10 @@ KernelText attentionPrefillKernel(const ni::AttentionPrefillSpec &s, uint32_t sm
   Record record;
   record.number("heads", s.heads).number("kvHeads", s.kvHeads).number("dim", s.dim);
   record.choice("codec", "CacheCodec", enumerator(s.codec)).flag("gate", s.gate).number("warps", s.warps);
+  record.choice("operands", "Operands", enumerator(s.operands));
   KernelText t = text("attention", "attention_prefill.cuh", "NI_ATTENTION_PREFILL",
                       "ni_attention_prefill" + field("h", s.heads) + field("kv", s.kvHeads) + field("d", s.dim) +
-                          codecSuffix(s.codec) + (s.gate ? "_gate" : "") + field("w", s.warps),
+                          codecSuffix(s.codec) + (s.gate ? "_gate" : "") + field("w", s.warps) + suffix(s.operands),
                       record.str(), sm);
   t.params = {{"query", 8},    {"keys", 8}, {"values", 8},   {"gate", 8}, {"out", 8},
               {"position", 8}, {"rows", 4}, {"capacity", 4}, {"scale", 4}};
@@ -273,9 +278,9 @@ KernelText moeRouteKernel(const ni::MoeRouteSpec &s, uint32_t sm) {
 KernelText moeUpKernel(const ni::MoeUpSpec &s, uint32_t sm) {
   Record record;
   record.choice("format", "Format", enumerator(s.format)).number("k", s.k).number("topK", s.topK);
-  record.number("warpsK", s.warpsK).number("depth", s.depth);
+  record.number("warpsK", s.warpsK).number("depth", s.depth).choice("operands", "Operands", enumerator(s.operands));
   KernelText t = text("moe", "moe.cuh", "NI_MOE_UP",
-                      "ni_moe_up_" + std::string(shortName(s.format)) + field("k", s.k) + field("top", s.topK), record.str(), sm);
+                      "ni_moe_up_" + std::string(shortName(s.format)) + field("k", s.k) + field("top", s.topK) + suffix(s.operands), record.str(), sm);
   t.params = {{"bank", 8}, {"x", 8}, {"routes", 8}, {"out", 8}, {"experts", 4}, {"inner", 4}};
   t.threads = ni::linearThreads(ni::moeUpLinear(s));
   t.sharedBytes = ni::linearShared(ni::moeUpLinear(s));
@@ -285,8 +290,9 @@ KernelText moeUpKernel(const ni::MoeUpSpec &s, uint32_t sm) {
 KernelText moeDownKernel(const ni::MoeDownSpec &s, uint32_t sm) {
   Record record;
   record.choice("format", "Format", enumerator(s.format)).number("k", s.k).number("topK", s.topK);
+  record.choice("operands", "Operands", enumerator(s.operands));
   KernelText t = text("moe", "moe.cuh", "NI_MOE_DOWN",
-                      "ni_moe_down_" + std::string(shortName(s.format)) + field("k", s.k) + field("top", s.topK), record.str(), sm);
+                      "ni_moe_down_" + std::string(shortName(s.format)) + field("k", s.k) + field("top", s.topK) + suffix(s.operands), record.str(), sm);
   t.params = {{"bank", 8}, {"products", 8}, {"routes", 8}, {"out", 8}, {"experts", 4}, {"n", 4}};
   t.threads = ni::moeDownThreads(s);
   t.sharedBytes = ni::moeDownShared(s);

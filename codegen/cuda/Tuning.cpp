@@ -5,8 +5,9 @@
 namespace ninfer::cuda {
 
 ni::LinearSpec tunedLinear(ni::Format format, uint32_t rows, uint32_t k, ni::Prologue prologue, ni::Epilogue epilogue,
-                           ni::OutputType output) {
-  ni::LinearSpec s{.format = format, .rows = rows, .k = k, .prologue = prologue, .epilogue = epilogue, .output = output};
+                           ni::OutputType output, ni::Operands operands) {
+  ni::LinearSpec s{.format = format, .rows = rows, .k = k, .prologue = prologue, .epilogue = epilogue, .output = output,
+                   .operands = operands};
   const uint32_t blocks = ni::panelBlocks(k);
   const bool wide = ni::blockCodeBytes(format) > 1024; // 8 and 16 bit codes fill the registers sooner
   const bool pair = epilogue == ni::Epilogue::Swiglu;
@@ -37,18 +38,20 @@ ni::LinearSpec tunedLinear(ni::Format format, uint32_t rows, uint32_t k, ni::Pro
 }
 
 ni::GemmSpec tunedGemm(ni::Format format, uint32_t rows, uint32_t k, ni::Epilogue epilogue, ni::OutputType output,
-                       uint32_t sharedPerBlock) {
-  ni::GemmSpec s{.format = format, .k = k, .epilogue = epilogue, .output = output};
+                       uint32_t sharedPerBlock, ni::Operands operands) {
+  ni::GemmSpec s{.format = format, .k = k, .epilogue = epilogue, .output = output, .operands = operands};
   // 128 rows unpack each weight once per 64 multiplications of a lane instead of 32; below that they would be padding.
-  s.tiles = rows > 64 && ni::groupSize(format) == 0 ? 8 : 4;
+  s.tiles = rows > 64 && !ni::gemmHasGroups(s) ? 8 : 4;
   if (ni::gemmShared(s) > sharedPerBlock)
     s.tiles = 4;
-  for (ni::GemmSpec deeper = s; deeper.stages < 4; s = deeper) {
+  if (ni::gemmShared(s) > sharedPerBlock)
+    s.stages = 1;
+  for (ni::GemmSpec deeper = s; s.stages > 1 && deeper.stages < 4; s = deeper) {
     ++deeper.stages;
     if (ni::gemmShared(deeper) > sharedPerBlock)
       break;
   }
-  s.blocksPerSm = ni::groupSize(format) == 0 && s.tiles == 4 && 2 * ni::gemmShared(s) <= sharedPerBlock ? 2 : 1;
+  s.blocksPerSm = !ni::gemmHasGroups(s) && s.tiles == 4 && 2 * ni::gemmShared(s) <= sharedPerBlock ? 2 : 1;
   return s;
 }
 

@@ -15,11 +15,12 @@ inline constexpr uint32_t kRowBuckets[] = {1, 2, 4, 8, 16};
 
 /// F1 record for a shape. The result satisfies linearAccepts and needs at most 48 KiB of shared memory.
 ni::LinearSpec tunedLinear(ni::Format format, uint32_t rows, uint32_t k, ni::Prologue prologue = ni::Prologue::None,
-                           ni::Epilogue epilogue = ni::Epilogue::Store, ni::OutputType output = ni::OutputType::Bf16);
+                           ni::Epilogue epilogue = ni::Epilogue::Store, ni::OutputType output = ni::OutputType::Bf16,
+                           ni::Operands operands = ni::Operands::Bf16);
 
 /// F2 record for a shape, within `sharedPerBlock` bytes (of the device table). `rows` is the typical call.
 ni::GemmSpec tunedGemm(ni::Format format, uint32_t rows, uint32_t k, ni::Epilogue epilogue, ni::OutputType output,
-                       uint32_t sharedPerBlock);
+                       uint32_t sharedPerBlock, ni::Operands operands = ni::Operands::Bf16);
 
 /// Record of the delta rule in chunks; satisfies deltaChunkedAccepts for every shape that deltaAccepts. `rows` is the most of
 /// a call.

@@ -31,6 +31,16 @@ std::vector<ni::LinearSpec> linear() {
     // K that ends inside a block, a group, a vector load. NVFP4 stores K in multiples of 64.
     for (uint32_t k : f == Format::Nvfp4 ? std::vector<uint32_t>{64, 192, 704} : std::vector<uint32_t>{8, 72, 200, 576, 33, 1001})
       add(k % 3 ? 1 : 9, k, k % 8 ? Prologue::None : Prologue::RmsNorm, k == 576 ? Epilogue::Swiglu : Epilogue::Store);
+    // The same with binary16 operands (sm_75), shorter: one and two tiles, x whole and in chunks, ragged K.
+    const size_t half = keys.size();
+    add(1, 2048, Prologue::RmsNorm);
+    add(2, 576, Prologue::None, Epilogue::Swiglu);
+    add(8, 2048, Prologue::RmsNormUnitOffset, Epilogue::Store, OutputType::Float);
+    add(16, 2048, Prologue::None, Epilogue::Residual);
+    if (f != Format::Nvfp4)
+      add(9, 72);
+    for (size_t i = half; i < keys.size(); ++i)
+      keys[i].operands = Operands::F16;
   }
   return keys;
 }
@@ -53,6 +63,9 @@ std::vector<ni::GemmSpec> gemm() {
       if (f != Format::Nvfp4)
         add(40, 200, Epilogue::Store, OutputType::Float);
     }
+  for (Format f : kFormats) // a card of sm_75 gives a block 64 KiB
+    for (auto [k, e] : {std::pair{576u, Epilogue::Store}, std::pair{256u, Epilogue::Swiglu}})
+      keys.push_back(tunedGemm(f, 512, k, e, OutputType::Bf16, 64 * 1024, Operands::F16));
   return keys;
 }
 
@@ -107,7 +120,19 @@ std::vector<ni::AttentionDecodeSpec> attentionDecode() {
     keys.push_back({.heads = 12, .kvHeads = 2, .dim = 256, .rows = 5, .codec = codec, .gate = true});
     keys.push_back({.heads = 2, .kvHeads = 2, .dim = 128, .rows = 16, .codec = codec});
   }
-  keys.push_back({.heads = 2, .kvHeads = 1, .dim = 192});
+  for (CacheCodec codec : {CacheCodec::Bf16, CacheCodec::Int8}) {
+    // Dims that are padded, and a quarter of dim with scales of two groups.
+    for (u32 dim : {32u, 80u, 96u, 192u})
+      keys.push_back({.heads = 2, .kvHeads = 1, .dim = dim, .rows = 3, .codec = codec});
+    if (codec == CacheCodec::Bf16) // so many vectors of so large heads that one tile of keys fits
+      keys.push_back({.heads = 16, .kvHeads = 1, .dim = 256, .rows = 4, .codec = codec});
+    // sm_75: 64 KiB of shared memory, one tile of keys.
+    keys.push_back({.heads = 9, .kvHeads = 3, .dim = 64, .codec = codec, .operands = Operands::F16});
+    keys.push_back({.heads = 2, .kvHeads = 1, .dim = 96, .rows = 9, .codec = codec, .operands = Operands::F16});
+    keys.push_back({.heads = 2, .kvHeads = 2, .dim = 128, .rows = 16, .codec = codec, .operands = Operands::F16});
+    keys.push_back({.heads = 2, .kvHeads = 1, .dim = 192, .codec = codec, .operands = Operands::F16});
+    keys.push_back({.heads = 12, .kvHeads = 2, .dim = 256, .rows = 5, .codec = codec, .gate = true, .operands = Operands::F16});
+  }
   return keys;
 }
 
@@ -119,6 +144,12 @@ std::vector<ni::AttentionPrefillSpec> attentionPrefill() {
     keys.push_back({.heads = 4, .kvHeads = 2, .dim = 128, .codec = codec, .gate = true});
     keys.push_back({.heads = 2, .kvHeads = 1, .dim = 256, .codec = codec, .gate = true});
     keys.push_back({.heads = 1, .kvHeads = 1, .dim = 192, .codec = codec});
+    for (u32 dim : {32u, 80u, 96u})
+      keys.push_back({.heads = 2, .kvHeads = 1, .dim = dim, .codec = codec});
+    keys.push_back({.heads = 3, .kvHeads = 1, .dim = 64, .codec = codec, .warps = 8, .operands = Operands::F16});
+    keys.push_back({.heads = 2, .kvHeads = 2, .dim = 128, .codec = codec, .gate = true, .operands = Operands::F16});
+    keys.push_back({.heads = 2, .kvHeads = 1, .dim = 80, .codec = codec, .operands = Operands::F16});
+    keys.push_back({.heads = 2, .kvHeads = 1, .dim = 256, .codec = codec, .operands = Operands::F16});
   }
   return keys;
 }
@@ -158,7 +189,8 @@ std::vector<ni::InterpolateSpec> interpolate() { return {{4}}; }
 std::vector<ni::FullAttentionSpec> fullAttention() { return {{2, 72}, {3, 12}, {1, 192}, {1, 2}}; }
 std::vector<GroupedGemm> groupedGemm() {
   return {{tunedGemm(ni::Format::W8, 128, 256, ni::Epilogue::Store, ni::OutputType::Bf16, 99 * 1024), 4},
-          {tunedGemm(ni::Format::Bf16, 128, 144, ni::Epilogue::Store, ni::OutputType::Bf16, 99 * 1024), 2}};
+          {tunedGemm(ni::Format::Bf16, 128, 144, ni::Epilogue::Store, ni::OutputType::Bf16, 99 * 1024), 2},
+          {tunedGemm(ni::Format::Bf16, 128, 144, ni::Epilogue::Store, ni::OutputType::Bf16, 64 * 1024, ni::Operands::F16), 2}};
 }
 
 std::vector<ni::MoeRouteSpec> moeRoute() {
@@ -169,6 +201,8 @@ std::vector<ni::MoeUpSpec> moeUp() {
   std::vector<ni::MoeUpSpec> keys;
   for (ni::Format f : kFormats)
     keys.push_back({.format = f, .k = 2048, .topK = 4, .depth = f == ni::Format::Q4 ? 2u : 1u});
+  for (ni::Format f : kFormats)
+    keys.push_back({.format = f, .k = 704, .topK = 2, .warpsK = 2, .depth = 1, .operands = ni::Operands::F16});
   keys.push_back({.format = ni::Format::Q4, .k = 72, .topK = 2, .warpsK = 2, .depth = 1});
   return keys;
 }
@@ -177,17 +211,28 @@ std::vector<ni::MoeDownSpec> moeDown() {
   std::vector<ni::MoeDownSpec> keys;
   for (ni::Format f : kFormats)
     keys.push_back({.format = f, .k = 512, .topK = 8});
+  for (ni::Format f : kFormats)
+    keys.push_back({.format = f, .k = 704, .topK = 2, .operands = ni::Operands::F16});
   keys.push_back({.format = ni::Format::Q5, .k = 72, .topK = 1});
   return keys;
 }
 
 namespace {
 
+/// Whether an architecture (0: any) has the operands of a record.
+template <typename Spec>
+bool of(const Spec &spec, uint32_t sm) {
+  if constexpr (requires { spec.operands; })
+    return sm == 0 || (spec.operands == ni::Operands::F16) == (sm < 80);
+  return true;
+}
+
 template <typename Spec>
 void append(std::vector<KernelText> &texts, const std::vector<Spec> &specs, KernelText (*text)(const Spec &, uint32_t),
             uint32_t sm) {
   for (const Spec &spec : specs)
-    texts.push_back(text(spec, sm));
+    if (of(spec, sm))
+      texts.push_back(text(spec, sm));
 }
 
 } // namespace
@@ -207,7 +252,8 @@ std::vector<KernelText> all(uint32_t sm) {
   append(texts, attentionPrefill(), attentionPrefillKernel, sm);
   append(texts, causalConv(), causalConvKernel, sm);
   append(texts, gatedDelta(), gatedDeltaKernel, sm);
-  append(texts, deltaChunked(), deltaChunkedKernel, sm);
+  if (sm == 0 || sm >= 80) // no binary16 operands yet
+    append(texts, deltaChunked(), deltaChunkedKernel, sm);
   append(texts, gatedDeltaRows(), gatedDeltaRowsKernel, sm);
   append(texts, copyRows(), copyRowsKernel, sm);
   append(texts, layerNorm(), layerNormKernel, sm);
@@ -217,7 +263,8 @@ std::vector<KernelText> all(uint32_t sm) {
   append(texts, interpolate(), interpolateKernel, sm);
   append(texts, fullAttention(), fullAttentionKernel, sm);
   for (const GroupedGemm &key : groupedGemm())
-    texts.push_back(groupedGemmKernel(key.spec, key.group, sm));
+    if (of(key.spec, sm))
+      texts.push_back(groupedGemmKernel(key.spec, key.group, sm));
   append(texts, moeRoute(), moeRouteKernel, sm);
   append(texts, moeUp(), moeUpKernel, sm);
   append(texts, moeDown(), moeDownKernel, sm);

@@ -45,11 +45,11 @@ std::vector<ni::MoeRouteSpec> moeRoute();
 std::vector<ni::MoeUpSpec> moeUp();
 std::vector<ni::MoeDownSpec> moeDown();
 
-/// Texts of all keys; `sm` as in linearKernel.
+/// Texts of all keys an architecture has; `sm` as in linearKernel, 0: of all.
 std::vector<KernelText> all(uint32_t sm);
 
 /// Architectures every key is compiled for.
-inline constexpr uint32_t kArchitectures[] = {80, 86, 89, 90, 100, 103, 120, 121};
+inline constexpr uint32_t kArchitectures[] = {75, 80, 86, 89, 90, 100, 103, 120, 121};
 
 } // namespace ninfer::cuda::keys
 

@@ -1,5 +1,7 @@
 #include "test/cuda/LinearOracle.h"
 
+#include <algorithm>
+
 namespace ninfer::cuda {
 
 namespace {
@@ -48,6 +50,8 @@ Expected product(const LinearProblem &s, const std::vector<float> &w, const Inpu
     e.slack += in.slack[row * s.k + k] * std::fabs(w[k]);
   }
   // 2 roundings per step of 16 (mma, group), one per warp; NVFP4 and FP8: represented values are themselves rounded once.
+  if (s.operands == ni::Operands::F16)
+    e.slack += halfSlack(w, {in.value.begin() + row * s.k, in.value.begin() + (row + 1) * s.k}, s.format == ni::Format::Bf16);
   e.slack += magnitudes * (2.0 * ((s.k + 15) / 16) + sums + 4) * kFloatUnit;
   return e;
 }
@@ -60,9 +64,25 @@ Expected silu(const Expected &g) {
 
 } // namespace
 
+double halfSlack(const std::vector<float> &w, const std::vector<double> &x, bool weightToo) {
+  double slack = 0;
+  for (size_t block = 0; block < x.size(); block += 128) {
+    const size_t end = std::min(block + 128, x.size());
+    double topX = 0, topW = 0, sumX = 0, sumW = 0;
+    for (size_t k = block; k < end; ++k) {
+      topX = std::max(topX, std::fabs(x[k]));
+      topW = std::max(topW, double(std::fabs(w[k])));
+      sumX += std::fabs(x[k]);
+      sumW += std::fabs(w[k]);
+    }
+    slack += (topX * sumW + (weightToo ? topW * sumX : 0)) * 0x1p-40;
+  }
+  return slack;
+}
+
 LinearProblem::LinearProblem(ni::Format format, uint32_t n, uint32_t k, uint32_t rows, ni::Prologue prologue,
-                             ni::Epilogue epilogue)
-    : prologue(prologue), epilogue(epilogue), n(n), k(k), rows(rows) {
+                             ni::Epilogue epilogue, ni::Operands operands)
+    : format(format), prologue(prologue), epilogue(epilogue), operands(operands), n(n), k(k), rows(rows) {
   std::mt19937_64 random(k * 31 + n * 7 + rows);
   weight = randomWeight(format, n, k, random);
   if (epilogue == ni::Epilogue::Swiglu)

@@ -26,7 +26,7 @@ struct Memory {
 
 void checkLinear(const ni::LinearSpec &s, uint32_t n, uint32_t rows, uint32_t blocks,
                  const std::vector<emulator::Options> &modes) {
-  const LinearProblem problem(s.format, n, s.k, rows, s.prologue, s.epilogue);
+  const LinearProblem problem(s.format, n, s.k, rows, s.prologue, s.epilogue, s.operands);
   Memory m(problem, s.output, s.warpsK);
   const KernelText text = linearKernel(s, 0);
   for (const emulator::Options &mode : modes) {
@@ -43,6 +43,17 @@ void checkLinear(const ni::LinearSpec &s, uint32_t n, uint32_t rows, uint32_t bl
     ASSERT_EQ(launch(text, {blocks}, args, mode), "") << where;
     ASSERT_EQ(m.compare(), "") << where;
   }
+}
+
+/// Row r of kind r % 7: 1e30; 1e-30; both, in one block and in different ones; subnormal; zero; the rest as they were.
+void fillWithExtremes(std::vector<uint16_t> &x, uint32_t rows, uint32_t k) {
+  for (uint32_t r = 0; r < rows; ++r)
+    for (uint32_t i = 0; i < k; ++i) {
+      uint16_t &word = x[size_t(r) * k + i];
+      const double v = bf16(word);
+      const double factors[] = {1e30, 1e-30, i % 3 ? 1e-30 : 1e30, i / 128 % 2 ? 1e30 : 1e-30, 0x1p-128, 0, 1};
+      word = toBf16(v * factors[r % 7]);
+    }
 }
 
 class Linear : public testing::TestWithParam<ni::LinearSpec> {};
@@ -87,7 +98,7 @@ class Gemm : public testing::TestWithParam<ni::GemmSpec> {};
 
 /// With a group the kernel is told `group` times the rows.
 void checkGemm(const ni::GemmSpec &s, uint32_t n, uint32_t rows, const std::vector<emulator::Options> &modes, uint32_t group = 1) {
-  const LinearProblem problem(s.format, n, s.k, rows, ni::Prologue::None, s.epilogue);
+  const LinearProblem problem(s.format, n, s.k, rows, ni::Prologue::None, s.epilogue, s.operands);
   Memory m(problem, s.output, 1);
   const KernelText text = group == 1 ? gemmKernel(s, 0) : groupedGemmKernel(s, group, 0);
   for (const emulator::Options &mode : modes) {
@@ -126,10 +137,56 @@ TEST(GroupedGemm, RowsOfTheCallSideBySide) {
   }
 }
 
+// binary16 operands: rows of very large, very small, mixed and subnormal numbers, each with the bound that the scaling per 128
+// of a row gives. Without it every one of them would be infinity, zero or both.
+class HalfLinear : public testing::TestWithParam<ni::LinearSpec> {};
+class HalfGemm : public testing::TestWithParam<ni::GemmSpec> {};
+
+TEST_P(HalfLinear, RowsOfAnyMagnitude) {
+  const ni::LinearSpec s = GetParam();
+  const uint32_t n = s.format == ni::Format::Nvfp4 ? 128 : 37;
+  LinearProblem problem(s.format, n, s.k, s.rows, s.prologue, s.epilogue, s.operands);
+  fillWithExtremes(problem.x, s.rows, s.k);
+  std::fill(problem.residual.begin(), problem.residual.end(), uint16_t(0)); // else it hides small results
+  Memory m(problem, s.output, s.warpsK);
+  Arguments args;
+  args.pointer(m.packed).null().pointer(m.x).null();
+  s.epilogue == ni::Epilogue::Residual ? args.pointer(m.residual) : args.null();
+  args.pointer(m.out).u32(n).u32(s.rows).f32(kLinearEps);
+  ASSERT_EQ(launch(linearKernel(s, 0), {2}, args), "");
+  ASSERT_EQ(m.compare(), "");
+}
+TEST_P(HalfGemm, RowsOfAnyMagnitude) {
+  const ni::GemmSpec s = GetParam();
+  const uint32_t n = s.format == ni::Format::Nvfp4 ? 128 : 37, rows = 21;
+  LinearProblem problem(s.format, n, s.k, rows, ni::Prologue::None, s.epilogue, s.operands);
+  fillWithExtremes(problem.x, rows, s.k);
+  Memory m(problem, s.output, 1);
+  Arguments args;
+  args.pointer(m.packed).null().pointer(m.x).null().pointer(m.out).u32(n).u32(rows);
+  ASSERT_EQ(launch(gemmKernel(s, 0), {ni::gemmBlocksX(s, n), ni::gemmBlocksY(s, rows)}, args), "");
+  ASSERT_EQ(m.compare(), "");
+}
+
+/// Of the keys: binary16 operands, and results in which a magnitude shows.
+template <typename Spec>
+std::vector<Spec> halfKeys(std::vector<Spec> keys) {
+  std::erase_if(keys, [](const Spec &s) {
+    if constexpr (requires { s.prologue; })
+      if (s.prologue != ni::Prologue::None)
+        return true;
+    return s.operands != ni::Operands::F16 || s.epilogue == ni::Epilogue::Swiglu;
+  });
+  return keys;
+}
+
 std::string linearName(const testing::TestParamInfo<ni::LinearSpec> &info) { return linearKernel(info.param, 0).name; }
 std::string gemmName(const testing::TestParamInfo<ni::GemmSpec> &info) { return gemmKernel(info.param, 0).name; }
 INSTANTIATE_TEST_SUITE_P(Keys, Linear, testing::ValuesIn(keys::linear()), linearName);
 INSTANTIATE_TEST_SUITE_P(Keys, Gemm, testing::ValuesIn(keys::gemm()), gemmName);
+
+INSTANTIATE_TEST_SUITE_P(Keys, HalfLinear, testing::ValuesIn(halfKeys(keys::linear())), linearName);
+INSTANTIATE_TEST_SUITE_P(Keys, HalfGemm, testing::ValuesIn(halfKeys(keys::gemm())), gemmName);
 
 } // namespace
 } // namespace ninfer::cuda

@@ -1,5 +1,6 @@
 // Routing, first and second map of a mixture of experts against double arithmetic over the represented bank.
 #include "test/cuda/Keys.h"
+#include "test/cuda/LinearOracle.h"
 #include "test/cuda/Support.h"
 #include "test/cuda/Weights.h"
 
@@ -57,14 +58,20 @@ std::string routeName(const testing::TestParamInfo<ni::MoeRouteSpec> &info) { re
 INSTANTIATE_TEST_SUITE_P(Keys, MoeRoute, testing::ValuesIn(keys::moeRoute()), routeName);
 
 /// Product of a bank row and a vector; bound as in LinearOracle.cpp.
-Expected dot(const std::vector<float> &w, const uint16_t *x, uint32_t sums) {
+Expected dot(const std::vector<float> &w, const uint16_t *x, uint32_t sums, ni::Operands operands, ni::Format format) {
   Expected e;
   double size = 0;
   for (size_t k = 0; k < w.size(); ++k) {
     e.value += double(w[k]) * bf16(x[k]);
     size += std::fabs(double(w[k]) * bf16(x[k]));
   }
-  e.slack = size * (2.0 * ((double(w.size()) + 15) / 16) + sums + 4) * kFloatUnit;
+  if (operands == ni::Operands::F16) {
+    std::vector<double> numbers;
+    for (size_t k = 0; k < w.size(); ++k)
+      numbers.push_back(bf16(x[k]));
+    e.slack = halfSlack(w, numbers, format == ni::Format::Bf16);
+  }
+  e.slack += size * (2.0 * ((double(w.size()) + 15) / 16) + sums + 4) * kFloatUnit;
   return e;
 }
 
@@ -99,8 +106,8 @@ TEST_P(MoeUp, AgreesWithDouble) {
     for (uint32_t slot = 0; slot < s.topK; ++slot)
       for (uint32_t i = 0; i < inner; ++i) {
         const uint64_t first = uint64_t(expert(routes[r * 2 * s.topK + slot], experts)) * 2 * inner;
-        const Expected g = dot(bank.values(first + i), &x[r * s.k], s.warpsK);
-        const Expected u = dot(bank.values(first + inner + i), &x[r * s.k], s.warpsK);
+        const Expected g = dot(bank.values(first + i), &x[r * s.k], s.warpsK, s.operands, s.format);
+        const Expected u = dot(bank.values(first + inner + i), &x[r * s.k], s.warpsK, s.operands, s.format);
         const double silu = g.value / (1 + std::exp(-g.value));
         const double gateSlack = 1.1 * g.slack + std::fabs(silu) * 0x1p-19 + std::fabs(g.value * silu) * 0x1p-22;
         expected.push_back({silu * u.value, gateSlack * (std::fabs(u.value) + u.slack) + std::fabs(silu) * u.slack +
@@ -127,7 +134,10 @@ TEST_P(MoeDown, AgreesWithDouble) {
   const uint32_t experts = 4, n = 32, rows = 2;
   std::mt19937_64 random(s.k);
   const Weight bank = randomWeight(s.format, uint64_t(experts) * n, s.k, random);
-  const auto products = randomBf16(size_t(rows) * s.topK * s.k, 1.0, random);
+  auto products = randomBf16(size_t(rows) * s.topK * s.k, 1.0, random);
+  if (s.operands == ni::Operands::F16) // beyond the range of binary16 on either side
+    for (size_t i = 0; i < products.size(); ++i)
+      products[i] = toBf16(bf16(products[i]) * (i < products.size() / rows ? 1e30 : 1e-30));
   const std::vector<float> routes = someRoutes(rows, s.topK, experts, random);
   std::vector<Expected> expected;
   for (uint32_t r = 0; r < rows; ++r)
@@ -136,7 +146,7 @@ TEST_P(MoeDown, AgreesWithDouble) {
       double size = 0;
       for (uint32_t slot = 0; slot < s.topK; ++slot) {
         const uint64_t row = uint64_t(expert(routes[r * 2 * s.topK + slot], experts)) * n + o;
-        const Expected y = dot(bank.values(row), &products[(r * s.topK + slot) * s.k], 1);
+        const Expected y = dot(bank.values(row), &products[(r * s.topK + slot) * s.k], 1, s.operands, s.format);
         const double share = routes[r * 2 * s.topK + s.topK + slot];
         sum.value += share * y.value;
         sum.slack += share * y.slack;

@@ -104,6 +104,53 @@ TEST(Collectives, MmaFragmentsAreThoseOfCutlass) {
     }
 }
 
+TEST(Collectives, MmaOfBinary16IsThatOfCutlass) {
+  std::mt19937 random(4);
+  float a[16 * 8], b[8 * 8], c[16 * 8], d[16 * 8];
+  // Numbers of 11 bits, among them subnormal ones of binary16.
+  for (float &v : a)
+    v = std::ldexp(float(int(random() % 2047) - 1023), -24 + int(random() % 3));
+  for (float &v : b)
+    v = float(int(random() % 17) - 8);
+  for (float &v : c)
+    v = std::ldexp(float(int(random() % 17) - 8), -20);
+  const auto word = [](float f) { return uint32_t(roundToF16(f)); };
+  for (bool set : {false, true}) {
+    const auto outcome = run(32, [&] {
+      const uint32_t lane = ni::laneIndex(), t = lane % 4, g = lane / 4;
+      // SM75_16x8x8: A: m + 16 k = 32 t + g + 16 v0 + 8 v1; B: n + 8 k = 16 t + g + 8 v0; C as SM80_16x8x16.
+      uint32_t fa[2] = {}, fb = 0;
+      float fd[4];
+      for (uint32_t v0 = 0; v0 < 2; ++v0) {
+        const uint32_t j = 16 * t + g + 8 * v0;
+        fb |= word(b[j % 8 * 8 + j / 8]) << 16 * v0;
+        for (uint32_t v1 = 0; v1 < 2; ++v1) {
+          const uint32_t i = 32 * t + g + 16 * v0 + 8 * v1;
+          fa[v1] |= word(a[i % 16 * 8 + i / 16]) << 16 * v0;
+          fd[2 * v1 + v0] = c[i % 16 * 8 + i / 16];
+        }
+      }
+      if (set)
+        ni::mmaF16Set(fd, fa[0], fa[1], fb);
+      else
+        ni::mmaF16(fd, fa[0], fa[1], fb);
+      for (uint32_t v0 = 0; v0 < 2; ++v0)
+        for (uint32_t v1 = 0; v1 < 2; ++v1) {
+          const uint32_t i = 32 * t + g + 16 * v0 + 8 * v1;
+          d[i % 16 * 8 + i / 16] = fd[2 * v1 + v0];
+        }
+    });
+    ASSERT_EQ(outcome.message, "");
+    for (int m = 0; m < 16; ++m)
+      for (int n = 0; n < 8; ++n) {
+        float sum = set ? 0 : c[m * 8 + n];
+        for (int k = 0; k < 8; ++k)
+          sum += a[m * 8 + k] * b[n * 8 + k];
+        EXPECT_EQ(d[m * 8 + n], sum) << m << " " << n; // multiples of 2^-24 below 1/4: exact
+      }
+  }
+}
+
 TEST(Collectives, LoadMatrixTakesRowsAndTransposes) {
   uint16_t words[4 * 8 * 8];
   for (int i = 0; i < 256; ++i)
@@ -170,6 +217,38 @@ TEST(Numbers, FmaOfBf16RoundsOnce) {
     std::frexp(exact, &exponent);
     EXPECT_LE(std::fabs(y - exact), std::ldexp(0.5L, exponent - 8)) << a << " " << b << " " << c;
   }
+}
+
+TEST(Numbers, FmaOfBinary16RoundsOnce) {
+  std::mt19937 random(5);
+  for (int i = 0; i < 200000; ++i) {
+    const auto word = [&] { return uint32_t(random() & 0xffff); };
+    const uint32_t a = word(), b = word(), c = word();
+    const float x = decodeF16(uint16_t(a)), y = decodeF16(uint16_t(b)), z = decodeF16(uint16_t(c));
+    const uint32_t got = ni::fmaF16x2(a | a << 16, b | b << 16, c | c << 16);
+    ASSERT_EQ(got & 0xffff, got >> 16);
+    if (!std::isfinite(x) || !std::isfinite(y) || !std::isfinite(z))
+      continue;
+    // In units of 2^-48 every operand is an integer of at most 80 bits.
+    const __int128 exact = static_cast<__int128>(std::ldexp(double(x) * double(y), 48)) + static_cast<__int128>(std::ldexp(double(z), 48));
+    const float r = decodeF16(uint16_t(got));
+    const __int128 size = exact < 0 ? -exact : exact;
+    if (size >= static_cast<__int128>(65520) << 48) {
+      EXPECT_TRUE(std::isinf(r)) << a << " " << b << " " << c;
+      continue;
+    }
+    const auto distance = [&](uint32_t w) {
+      const __int128 e = static_cast<__int128>(std::ldexp(double(decodeF16(uint16_t(w))), 48)) - exact;
+      return e < 0 ? -e : e;
+    };
+    const __int128 here = distance(got & 0xffff);
+    for (uint32_t next : {(got & 0xffff) + 1, (got & 0xffff) - 1}) {
+      if ((next & 0x7fff) >= 0x7c00 || (next ^ got) & 0x8000)
+        continue;
+      EXPECT_TRUE(here < distance(next) || (here == distance(next) && got % 2 == 0)) << a << " " << b << " " << c;
+    }
+  }
+  EXPECT_EQ(ni::packF16(1.0f, 65504.0f), 0x7bff3c00u);
 }
 
 TEST(Blocks, AllBlocksRunAndSeeTheirIndex) {

@@ -45,7 +45,7 @@ struct Fiber {
   uint32_t lane() const { return thread % 32; }
 };
 
-enum class Collective : uint8_t { Shuffle, Sync, MmaBf16, LoadMatrix, LoadMatrixTransposed };
+enum class Collective : uint8_t { Shuffle, Sync, MmaBf16, MmaF16, LoadMatrix, LoadMatrixTransposed };
 
 struct Warp {
   Fiber *fibers = nullptr; ///< 32 of them

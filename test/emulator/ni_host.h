@@ -37,11 +37,13 @@ u32 ni_host_atomic_increment(u32 *p, int line, const char *file);
 void ni_host_not_uniform(int line, const char *file);
 u32 ni_host_shuffle(u32 v, u32 source, int line, const char *file);
 void ni_host_mma_bf16(float *d, const u32 *a, u32 b0, u32 b1, int line, const char *file);
+void ni_host_mma_f16(float *d, u32 a0, u32 a1, u32 b, int line, const char *file);
 void ni_host_load_matrix(u32 *r, const void *row, bool transposed, int line, const char *file);
 void ni_host_copy_async(void *shared, const void *global, bool valid, int line, const char *file);
 void ni_host_copy_commit(int line, const char *file);
 void ni_host_copy_wait(u32 pending, int line, const char *file);
 u32 ni_host_fma_bf16(u32 a, u32 b, u32 c);
+u32 ni_host_fma_f16(u32 a, u32 b, u32 c);
 float ni_host_f16_to_float(u32 word);
 u32 ni_host_float_to_f16(float f);
 float ni_host_exp2(float x);
@@ -164,6 +166,13 @@ NI_FN void mmaBf16(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1, NI_SITE) {
 NI_FN void mmaBf16Set(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1, NI_SITE) {
   d[0] = d[1] = d[2] = d[3] = 0.0f;
   host::ni_host_mma_bf16(d, a, b0, b1, line, file);
+}
+NI_FN u32 fmaF16x2(u32 a, u32 b, u32 c) { return host::ni_host_fma_f16(a, b, c); }
+NI_FN u32 packF16(float low, float high) { return floatToF16(low) | floatToF16(high) << 16; }
+NI_FN void mmaF16(float (&d)[4], u32 a0, u32 a1, u32 b, NI_SITE) { host::ni_host_mma_f16(d, a0, a1, b, line, file); }
+NI_FN void mmaF16Set(float (&d)[4], u32 a0, u32 a1, u32 b, NI_SITE) {
+  d[0] = d[1] = d[2] = d[3] = 0.0f;
+  host::ni_host_mma_f16(d, a0, a1, b, line, file);
 }
 NI_FN void loadMatrix(u32 (&r)[4], const void *row, NI_SITE) {
   host::ni_host_load_matrix(r, row, false, line, file);

@@ -36,6 +36,8 @@ std::string setting(const char *name, const char *otherwise) {
 /// Dynamic shared memory a block may opt in to (CUDA C++ Programming Guide, "Technical Specifications per Compute Capability").
 unsigned sharedOptin(unsigned sm) {
   switch (sm) {
+  case 75:
+    return 64 * 1024;
   case 80:
     return 163 * 1024;
   case 86:

@@ -31,7 +31,6 @@ import traces  # noqa: E402
 import vision  # noqa: E402
 from e2e import CHECKPOINT, Failure, check, distance  # noqa: E402
 
-SM = 89
 YARDSTICKS = 2
 DEMO, TINY = (json.load(open(os.path.join(ROOT, "test", "vectors", f"{name}_logits.json"))) for name in ("demo", "tiny"))
 
@@ -43,14 +42,15 @@ RANDOM = {"experts": [SPARSE], "hybrid-mtp": [("--no-mtp", "")],
 
 
 class Case:
-    def __init__(self, args, tmp):
-        self.args, self.tmp = args, tmp
+    def __init__(self, args, tmp, sm):
+        self.args, self.tmp, self.sm = args, tmp, sm
 
     def tool(self, name):
         return os.path.join(self.args.bin, name)
 
     def run(self, *command, code=0, input=None, **variables):
         environment = {**os.environ, "NINFER_CUDA_DRIVER": self.args.fakecuda, "NINFER_FAKECUDA_REPORT": "1",
+                       "NINFER_FAKECUDA_DEVICES": f"{self.sm}=Fake GPU sm_{self.sm}",
                        **{k: str(v) for k, v in variables.items()}}
         done = subprocess.run([str(c) for c in command], capture_output=True, env=environment, input=input)
         check(done.returncode == code, f"exit code {done.returncode}, expected {code}: {' '.join(map(str, command))}\n"
@@ -77,7 +77,7 @@ class Case:
 
     def build_model(self, model, *options, name="plan"):
         plan, dump = f"{self.tmp}/{name}.plan.bin", f"{self.tmp}/{name}.cu"
-        done = subprocess.run([self.tool("ninfer-build"), model, "-o", plan, "--target", f"cuda:sm_{SM}", "--target",
+        done = subprocess.run([self.tool("ninfer-build"), model, "-o", plan, "--target", f"cuda:sm_{self.sm}", "--target",
                                "reference", "--dump-kernels", dump, *map(str, options)], capture_output=True)
         text = done.stderr.decode(errors="replace")
         if "NB0485" in text:
@@ -202,7 +202,7 @@ def prepack(case):
 
     want = logits("--one-by-one")
     # Both architectures pack alike: one section, behind a header of 4096 bytes.
-    figures = json.loads(case.run(case.tool("ninfer-build"), case.model("w8"), "-o", plan, "--target", f"cuda:sm_{SM}", "--target",
+    figures = json.loads(case.run(case.tool("ninfer-build"), case.model("w8"), "-o", plan, "--target", f"cuda:sm_{case.sm}", "--target",
                                   "cuda:sm_86", "--target", "reference", "--prepack", packed, "--cache", f"{case.tmp}/cache", "--report", "json").stdout)
     size = os.path.getsize(packed)
     check(figures["prepacked"] == {"file": packed, "bytes": size, "sections": 1}, figures["prepacked"])
@@ -276,7 +276,7 @@ def prepack(case):
     os.mkdir(folder)
     old = {"p.bin": b"", "p.packed": b"NINPACK\0 an older one"}
     new = {"p.bin": open(plan, "rb").read(), "p.packed": open(packed, "rb").read()}
-    again = [case.tool("ninfer-build"), case.model("w8"), "-o", f"{folder}/p.bin", "--target", f"cuda:sm_{SM}", "--target", "cuda:sm_86", "--target",
+    again = [case.tool("ninfer-build"), case.model("w8"), "-o", f"{folder}/p.bin", "--target", f"cuda:sm_{case.sm}", "--target", "cuda:sm_86", "--target",
              "reference", "--cache", f"{case.tmp}/cache", "--prepack", f"{folder}/p.packed", "--report", "none"]
 
     def found():
@@ -304,8 +304,8 @@ def prepack(case):
     build = (case.tool("ninfer-build"), case.model("w8"))
     for code, message, options in ((2, "NB0403", ["-o", f"{case.tmp}/x.bin", "--target", "reference", "--prepack", f"{case.tmp}/x"]),
                                    (2, "NB0900", ["--dry-run", "--prepack", f"{case.tmp}/x"]),
-                                   (2, "NB0905", ["-o", f"{case.tmp}/x.bin", "--target", f"cuda:sm_{SM}", "--prepack", plan]),
-                                   (2, "NB0403", ["-o", f"{case.tmp}/x.bin", "--target", f"cuda:sm_{SM}", "--prepack", f"{case.tmp}/x.bin"])):
+                                   (2, "NB0905", ["-o", f"{case.tmp}/x.bin", "--target", f"cuda:sm_{case.sm}", "--prepack", plan]),
+                                   (2, "NB0403", ["-o", f"{case.tmp}/x.bin", "--target", f"cuda:sm_{case.sm}", "--prepack", f"{case.tmp}/x.bin"])):
         done = case.run(*build, *options, code=code)
         check(message in done.stderr.decode(), done.stderr.decode())
         check(not os.path.exists(f"{case.tmp}/x") and not os.path.exists(f"{case.tmp}/x.bin"), f"{options} left a file")
@@ -341,6 +341,7 @@ CASES = {"speculative-demo": speculation.speculative_demo, "speculative-golden":
          "layer-traces": lambda case: traces.layer_traces(case, YARDSTICKS),
          "speculative-sparse": lambda case: speculation.speculative_random(case, "experts-mtp"), "mismatches": mismatches, "prepack": prepack, "failures": failures, "greedy": greedy, "int8-cache": int8_cache, "experts": experts,
          **{f"logits-{r}": (lambda case, r=r: logits_case(case, r)) for r in [*DEMO["recipes"], *TINY["models"]]}}
+SUFFIXES = {"": 89, "-sm75": 75}  # the architecture; sm_75 multiplies binary16
 
 
 def main():
@@ -349,11 +350,12 @@ def main():
     parser.add_argument("--compiler", required=True)
     parser.add_argument("--fakecuda", required=True)
     parser.add_argument("--tiny", required=True)
-    parser.add_argument("case", choices=CASES)
+    parser.add_argument("case", choices=[case + suffix for case in CASES for suffix in SUFFIXES])
     args = parser.parse_args()
+    name, sm = next((args.case.removesuffix(suffix), sm) for suffix, sm in reversed(SUFFIXES.items()) if args.case.endswith(suffix))
     with tempfile.TemporaryDirectory() as tmp:
         try:
-            CASES[args.case](Case(args, tmp))
+            CASES[name](Case(args, tmp, sm))
         except Failure as failure:
             sys.exit(f"FAILED {args.case}: {failure}")
     print(f"ok {args.case}")

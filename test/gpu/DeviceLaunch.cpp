@@ -140,11 +140,16 @@ namespace gpucheck {
 
 void checkOperators(Run &run, Section &section) {
   running = &run;
-  // Keys for cards with more shared memory per block than this one has.
+  // Keys for cards with more shared memory per block than this one has, and those of other architectures.
   std::string filter = run.pack.manifest().at("operators").get<std::string>(), excluded;
   int beyond = 0;
+  std::set<std::string> here;
+  for (const cuda::KernelText &text : cuda::keys::all(run.gpu->sm()))
+    here.insert(text.name.substr(0, text.name.rfind("_sm")));
   for (const cuda::KernelText &text : cuda::keys::all(0))
-    if (text.sharedBytes > run.gpu->info().sharedBytes) {
+    if (!here.contains(text.name)) {
+      excluded += (excluded.empty() ? "-*/" : ":*/") + text.name;
+    } else if (text.sharedBytes > run.gpu->info().sharedBytes) {
       excluded += (excluded.empty() ? "-*/" : ":*/") + text.name;
       ++beyond;
     }

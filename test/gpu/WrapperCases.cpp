@@ -243,6 +243,20 @@ std::vector<WrapperCase> wrapperCases(uint32_t size, uint64_t seed) {
       all.back().compare = nearMma;
   }
   {
+    Words in; // integers of binary16 that become subnormal ones of it: exact
+    const auto value = [&](float unit) { return uint32_t(std::bit_cast<uint16_t>(_Float16(float(int(random() % 33) - 16) * unit))); };
+    for (uint32_t i = 0; i < 128 * size; ++i) {
+      for (uint32_t j = 0; j < 6; ++j) {
+        const float unit = j < 4 ? 0x1p-24f : 1.0f;
+        const uint32_t low = value(unit);
+        in.push_back(low | value(unit) << 16);
+      }
+      for (uint32_t j = 0; j < 4; ++j)
+        in.push_back(word(float(int(random() % 33) - 16) * 0x1p-20f));
+    }
+    all.push_back(threads(NI_CASE(check_mma_f16), size, 128, std::move(in), 8));
+  }
+  {
     Words in;
     for (uint32_t warp = 0; warp < 4 * size; ++warp) {
       const Words matrices = randomWords(128, random);
@@ -273,6 +287,10 @@ std::vector<WrapperCase> wrapperCases(uint32_t size, uint64_t seed) {
   all.back().compare = sameHalves(0x7c00);
   all.push_back(elementwise(NI_CASE(check_pack_bf16), floats(4 * many, random)));
   all.back().compare = sameHalves(0x7f80);
+  all.push_back(elementwise(NI_CASE(check_pack_f16), floats(4 * many, random)));
+  all.back().compare = sameHalves(0x7c00);
+  all.push_back(elementwise(NI_CASE(check_fma_f16x2), randomWords(3 * 4 * many, random)));
+  all.back().compare = sameHalves(0x7c00);
   all.push_back(elementwise(NI_CASE(check_float_to_bf16), floats(many, random)));
   all.back().compare = sameHalves(0x7f80);
   all.push_back(elementwise(NI_CASE(check_fma_bf16x2), randomWords(3 * 4 * many, random)));

@@ -159,6 +159,25 @@ NI_KERNEL(check_mma, 128, 1)(const ni::u32 *in, ni::u32 *out, ni::u32 count) {
 }
 NI_EXPORT(check_mma)
 
+/// The same with binary16 operands: two steps of 8 k.
+NI_KERNEL(check_mma_f16, 128, 1)(const ni::u32 *in, ni::u32 *out, ni::u32 count) {
+  using namespace ni;
+  const u32 t = blockX() * 128 + threadIndex();
+  const u32 *from = in + 10 * t;
+  float d[4], e[4];
+  NI_UNROLL
+  for (u32 i = 0; i < 4; ++i)
+    d[i] = asFloat(load(from + 6 + i));
+  mmaF16(d, load(from), load(from + 1), load(from + 4));
+  mmaF16Set(e, load(from + 2), load(from + 3), load(from + 5));
+  NI_UNROLL
+  for (u32 i = 0; i < 4; ++i) {
+    store(out + 8 * t + i, asBits(d[i]));
+    store(out + 8 * t + 4 + i, asBits(e[i]));
+  }
+}
+NI_EXPORT(check_mma_f16)
+
 /// Per warp: 128 words of matrices, 32 row numbers (which row each lane names).
 NI_KERNEL(check_load_matrix, 128, 1)(const ni::u32 *in, ni::u32 *out, ni::u32 count) {
   using namespace ni;
@@ -219,6 +238,7 @@ NI_EXPORT(check_copy_async)
 CHECK_OP(check_f16_to_float, asBits(f16ToFloat(a)))
 CHECK_OP(check_float_to_f16, floatToF16(x))
 CHECK_OP(check_pack_bf16, packBf16(x, y))
+CHECK_OP(check_pack_f16, packF16(x, y))
 CHECK_OP(check_float_to_bf16, static_cast<u32>(floatToBf16(x)))
 CHECK_OP(check_bf16_to_float, asBits(bf16ToFloat(static_cast<u16>(a))))
 CHECK_OP(check_bf16_halves, asBits(bf16Low(a)) ^ (asBits(bf16High(a)) >> 16))
@@ -229,6 +249,7 @@ CHECK_OP(check_maximum, asBits(maximum(x, y)))
 CHECK_OP(check_magnitude, asBits(magnitude(x)))
 CHECK_OP(check_round, asBits(roundToEven(x)))
 CHECK_OP(check_fma_bf16x2, fmaBf16x2(a, b, c))
+CHECK_OP(check_fma_f16x2, fmaF16x2(a, b, c))
 CHECK_OP(check_exp2, asBits(exp2Approx(x)))
 CHECK_OP(check_log2, asBits(log2Approx(x)))
 CHECK_OP(check_reciprocal, asBits(reciprocalApprox(x)))

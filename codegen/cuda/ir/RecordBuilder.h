@@ -18,7 +18,7 @@ inline int64_t widthOf(mlir::Value activation) {
 
 class RecordBuilder {
 public:
-  RecordBuilder(KernelOp kernel, uint32_t sm) : kernel_(kernel), sm_(sm) {
+  RecordBuilder(KernelOp kernel, const Device &device) : kernel_(kernel), device_(device), sm_(device.sm) {
     out_.name = kernel.getSymName().str();
     out_.panels.assign(kernel.getBlock()->getNumArguments(), false);
   }
@@ -103,11 +103,15 @@ public:
     for (size_t i = 0; i < out_.params.size(); ++i)
       if ((out_.params[i].kind() == plan::CudaParamKind::Word ? 4u : 8u) != out_.text.params[i].bytes)
         return fail("parameter " + std::string(out_.text.params[i].name) + " is of another size in its text");
+    if (out_.text.sharedBytes > device_.sharedPerBlock)
+      return fail(out_.text.name + " needs " + std::to_string(out_.text.sharedBytes) + " bytes of shared memory, a block of " +
+                  std::string(device_.name) + " has " + std::to_string(device_.sharedPerBlock));
     return std::move(out_);
   }
 
 protected:
   mutable KernelOp kernel_; // a handle, without const accessors
+  const Device &device_;
   uint32_t sm_;
   SpecializedKernel out_;
 };

@@ -22,7 +22,8 @@ ni::Format formatOf(WeightType type) { return static_cast<ni::Format>(type.getFo
 class Specializer : RecordBuilder {
 public:
   Specializer(KernelOp kernel, const Device &device, const std::set<std::string> &spilled)
-      : RecordBuilder(kernel, device.sm), device_(device), spilled_(spilled) {}
+      : RecordBuilder(kernel, device), spilled_(spilled),
+        operands_(device.sm < 80 ? ni::Operands::F16 : ni::Operands::Bf16) {}
 
   Result<SpecializedKernel> run() {
     Operation *body = nullptr;
@@ -120,7 +121,7 @@ private:
     if (bucket == std::end(kRowBuckets))
       return fail("has " + std::to_string(rows) + " rows, a linear kernel at most 16");
     ni::LinearSpec spec =
-        tunedLinear(formatOf(weight), *bucket, static_cast<uint32_t>(weight.getK()), prologue, epilogue, output);
+        tunedLinear(formatOf(weight), *bucket, static_cast<uint32_t>(weight.getK()), prologue, epilogue, output, operands_);
     if (spilled_.contains(linearKernel(spec, sm_).name))
       spec.depth = 1; // half the registers for codes
     out_.text = linearKernel(spec, sm_);
@@ -141,7 +142,8 @@ private:
     WeightType weight = first.getWeight().getType();
     const auto n = static_cast<uint32_t>(weight.getN());
     const auto tuned = [&](uint32_t rows) {
-      return tunedGemm(formatOf(weight), rows, static_cast<uint32_t>(weight.getK()), epilogue, output, device_.sharedPerBlock);
+      return tunedGemm(formatOf(weight), rows, static_cast<uint32_t>(weight.getK()), epilogue, output, device_.sharedPerBlock,
+                       operands_);
     };
     const auto group = static_cast<uint32_t>(first.getRowGroup());
     const auto text = [&](const ni::GemmSpec &s) { return group == 1 ? gemmKernel(s, sm_) : groupedGemmKernel(s, group, sm_); };
@@ -203,9 +205,9 @@ private:
     const uint64_t capacity = cache.getCapacity();
     const double scale = op.getScale() * kLog2E;
     pointer(op.getQuery()).pointer(op.getCache()).pointer(op.getCache(), 1);
-    if (kernel_.getFamily() == "cuda.attention_decode") {
+    if (kernel_.getFamily().starts_with("cuda.attention_decode")) {
       const ni::AttentionDecodeSpec spec{
-          .heads = heads, .kvHeads = kvHeads, .dim = dim, .rows = rowsOf(op.getQuery()), .codec = codec};
+          .heads = heads, .kvHeads = kvHeads, .dim = dim, .rows = rowsOf(op.getQuery()), .codec = codec, .operands = operands_};
       if (!ni::attentionAccepts(spec))
         return fail("decode attention takes no such heads");
       // Enough blocks for every multiprocessor, none with less than two tiles of keys when the cache is full.
@@ -218,7 +220,7 @@ private:
       out_.grid = {kvHeads, 0, 1};
       blocks(uint64_t{kvHeads} * splits);
     } else if (kernel_.getFamily() == "cuda.attention_prefill") {
-      ni::AttentionPrefillSpec spec{.heads = heads, .kvHeads = kvHeads, .dim = dim, .codec = codec};
+      ni::AttentionPrefillSpec spec{.heads = heads, .kvHeads = kvHeads, .dim = dim, .codec = codec, .operands = operands_};
       // Twice the rows share each tile of keys and values, where the registers hold them.
       if (rowsOf(op.getQuery()) > ni::prefillRows(spec) && dim <= 128)
         spec.warps = 8;
@@ -306,7 +308,7 @@ private:
     // As a linear map of one row with gate and up.
     const ni::LinearSpec linear = tunedLinear(formatOf(bank), 1, k, ni::Prologue::None, ni::Epilogue::Swiglu);
     const ni::MoeUpSpec spec{
-        .format = formatOf(bank), .k = k, .topK = topK, .warpsK = linear.warpsK, .depth = linear.depth};
+        .format = formatOf(bank), .k = k, .topK = topK, .warpsK = linear.warpsK, .depth = linear.depth, .operands = operands_};
     out_.text = moeUpKernel(spec, sm_);
     panels(op.getBank()).pointer(op.getX()).pointer(op.getRoutes()).result().word(op.getExperts()).word(inner);
     const uint32_t columns = ni::linearBlocks(ni::moeUpLinear(spec), inner);
@@ -320,7 +322,8 @@ private:
     const auto n = static_cast<uint32_t>(bank.getN() / op.getExperts());
     const ni::MoeDownSpec spec{.format = formatOf(bank),
                                .k = static_cast<uint32_t>(bank.getK()),
-                               .topK = static_cast<uint32_t>(op.getTopK())};
+                               .topK = static_cast<uint32_t>(op.getTopK()),
+                               .operands = operands_};
     out_.text = moeDownKernel(spec, sm_);
     panels(op.getBank()).pointer(op.getProducts()).pointer(op.getRoutes()).result().word(op.getExperts()).word(n);
     const uint32_t columns = n / ni::kPanelRows;
@@ -364,8 +367,8 @@ private:
   }
 
   Operation *body_ = nullptr;
-  const Device &device_;
   const std::set<std::string> &spilled_;
+  ni::Operands operands_; ///< of the architecture's tensor cores
 };
 
 } // namespace

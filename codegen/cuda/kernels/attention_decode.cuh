@@ -4,7 +4,8 @@
 //   softmax one warp per query vector, running maximum and sum
 //   values  warp w: a quarter of dim, all 32 keys                    (mma, values as B)
 // Splits leave sums and statistics in scratch; the last block of a KV head combines them in split order.
-// An int8 cache is multiplied as exact integers: key scales join the scores per 64 of dim, value scales the weights.
+// An int8 cache is multiplied as exact integers: key scales join the scores per 64 of dim, value scales the weights; with
+// binary16 operands bfloat16 caches and queries have such scales too (cache_tile.cuh).
 //
 // Row r is at position[0] + r and sees keys 0 .. position[0] + r. Launch: grid (kvHeads, splits), attentionThreads,
 // attentionShared.
@@ -31,18 +32,20 @@ template <AttentionDecodeSpec S>
 struct AttentionDecode {
   static_assert(attentionAccepts(S), "attention_spec.cuh: attentionAccepts");
   static constexpr u32 kGroup = S.heads / S.kvHeads, kTiles = attentionTiles(S), kThreads = attentionThreads();
-  static constexpr u32 kColumns = S.dim / 32; ///< tiles of 8 of dim that a warp sums
-  static constexpr u32 kGroups = cacheGroups(S.dim);
-  static constexpr bool kInt8 = S.codec == CacheCodec::Int8;
+  static constexpr u32 kDim = paddedDim(S.dim), kColumns = kDim / 32; ///< tiles of 8 of dim that a warp sums
+  static constexpr u32 kGroups = cacheGroups(S.dim), kStages = attentionDecodeStages(S);
+  static constexpr bool kHalf = S.operands == Operands::F16;
+  /// A warp's quarter of dim has scales of two groups.
+  static constexpr bool kTwoGroups = kCacheGroup % (kDim / 4) != 0;
   static constexpr float kNone = -1e30f; ///< maximum before the first key: finite, so that differences are numbers
 
   using Tile = CacheTile<attentionTile(S)>;
   struct Shared {
-    u8 stages[kAttentionStages][tileBytes(attentionTile(S))];
+    u8 stages[kStages][tileBytes(attentionTile(S))];
     u8 query[kTiles * 16 * attentionQueryStride(S)];
     float scores[kTiles * 16][kScoreStride];
     float maximum[kTiles * 16], total[kTiles * 16], rescale[kTiles * 16];
-    u32 last[4];
+    u32 last[4 + kTiles * 16 * attentionQueryUnits(S)]; ///< then, F16, what 64 of a query were multiplied by
   };
   static_assert(sizeof(Shared) == attentionShared(S), "attention_spec.cuh: attentionShared");
   struct Sums {
@@ -55,7 +58,7 @@ struct AttentionDecode {
     const u32 begin = smaller(split * part, length), end = smaller(begin + part, length);
     const u32 tiles = divideUp(end - begin, kAttentionKeys);
     const CachePlanes cache = {a.keys, a.values, S.kvHeads, a.capacity};
-    if (tiles > 0)
+    if (kStages > 1 && tiles > 0)
       Tile::template copy<kThreads>(sm->stages[0], cache, head, begin, end);
     copyAsyncCommit();
     loadQuery(a, sm, head);
@@ -73,13 +76,18 @@ struct AttentionDecode {
           sums.v[tile][n][i] = 0.0f;
     NI_NO_UNROLL
     for (u32 it = 0; it < tiles; ++it) {
+      const u32 first = begin + it * kAttentionKeys;
+      if constexpr (kStages == 1) {
+        blockSync(); // nobody reads the tile before any more
+        Tile::template copy<kThreads>(sm->stages[0], cache, head, first, end);
+        copyAsyncCommit();
+      }
       copyAsyncWait<0>();
       blockSync(); // the tile is there, and nobody reads the other stage or the scores any more
-      const u32 first = begin + it * kAttentionKeys;
-      if (it + 1 < tiles)
-        Tile::template copy<kThreads>(sm->stages[(it + 1) % kAttentionStages], cache, head, first + kAttentionKeys, end);
+      if (kStages > 1 && it + 1 < tiles)
+        Tile::template copy<kThreads>(sm->stages[(it + 1) % kStages], cache, head, first + kAttentionKeys, end);
       copyAsyncCommit();
-      const u8 *stage = sm->stages[it % kAttentionStages];
+      const u8 *stage = sm->stages[it % kStages];
       score(stage, sm);
       blockSync();
       weigh(a, sm, first, end, position);
@@ -98,12 +106,21 @@ struct AttentionDecode {
 
 private:
   NI_FN void loadQuery(const AttentionDecodeArgs &a, Shared *sm, u32 head) {
-    constexpr u32 kChunks = S.dim / 8;
+    constexpr u32 kChunks = kDim / 8;
     for (u32 i = threadIndex(); i < kTiles * 16 * kChunks; i += kThreads) {
       const u32 v = i / kChunks, at = i % kChunks * 8;
-      const Words4 words = Tile::queryWords(a.query + vectorAt(head, v), at, v < a.rows * kGroup);
+      Words4 words = Tile::queryWords(a.query + vectorAt(head, v), at, v < a.rows * kGroup);
+      if constexpr (kHalf) { // 8 lanes have the 64 of a group
+        const u32 top = topOfLanes<8>(topWord(words));
+        words = halfWords(words, halfFactor(top));
+        if (at % kCacheGroup == 0)
+          sharedStore(queryUnit(sm, v, at / kCacheGroup), halfUnit(top));
+      }
       sharedStore(reinterpret_cast<Words4 *>(sm->query + v * attentionQueryStride(S) + at * 2), words);
     }
+  }
+  NI_FN float *queryUnit(Shared *sm, u32 v, u32 group) {
+    return reinterpret_cast<float *>(sm->last + 4) + v * kGroups + group;
   }
   /// First element of query vector v of a KV head in [rows][heads * dim].
   NI_FN u64 vectorAt(u32 head, u32 v) {
@@ -128,18 +145,22 @@ private:
           const Words4 upper = sharedLoad(reinterpret_cast<const Words4 *>(query));
           const Words4 lower = sharedLoad(reinterpret_cast<const Words4 *>(query + 8 * attentionQueryStride(S)));
           const u32 first[4] = {upper.x, lower.x, upper.y, lower.y}, second[4] = {upper.z, lower.z, upper.w, lower.w};
-          mmaBf16(part[tile], first, b[0], b[1]);
-          mmaBf16(part[tile], second, b[2], b[3]);
+          multiplyOperands<S.operands>(part[tile], first, b[0], b[1]);
+          multiplyOperands<S.operands>(part[tile], second, b[2], b[3]);
         }
       }
       NI_UNROLL
       for (u32 i = 0; i < 4; ++i) {
         float scale = 1.0f;
-        if constexpr (kInt8)
+        if constexpr (Tile::kScaled)
           scale = Tile::keyScale(stage, warpIndex() * 8 + 2 * t + (i & 1), group);
         NI_UNROLL
-        for (u32 tile = 0; tile < kTiles; ++tile)
-          total[tile][i] = fusedMultiplyAdd(part[tile][i], scale, total[tile][i]);
+        for (u32 tile = 0; tile < kTiles; ++tile) {
+          float both = scale;
+          if constexpr (kHalf)
+            both *= sharedLoad(queryUnit(sm, tile * 16 + g + 8 * (i >> 1), group));
+          total[tile][i] = fusedMultiplyAdd(part[tile][i], both, total[tile][i]);
+        }
       }
     }
     NI_UNROLL
@@ -171,7 +192,7 @@ private:
 
   /// sums = sums * rescale + weights * values. Tile n of 8 columns; which of dim a column is: columnAt.
   NI_FN void addValues(const u8 *stage, Shared *sm, Sums &sums) {
-    const u32 lane = laneIndex(), g = lane / 4, t = lane % 4, base = warpIndex() * (S.dim / 4);
+    const u32 lane = laneIndex(), g = lane / 4, t = lane % 4, base = warpIndex() * (kDim / 4);
     NI_UNROLL
     for (u32 tile = 0; tile < kTiles; ++tile) {
       const float upper = sharedLoad(&sm->rescale[tile * 16 + g]), lower = sharedLoad(&sm->rescale[tile * 16 + g + 8]);
@@ -181,33 +202,42 @@ private:
         for (u32 i = 0; i < 4; ++i)
           sums.v[tile][n][i] *= i < 2 ? upper : lower;
     }
+    typename Tile::Range ranges[kTwoGroups ? 2 : 1];
+    ranges[0] = Tile::rangeOf(stage, base / kCacheGroup, lane);
+    if constexpr (kTwoGroups)
+      ranges[1] = Tile::rangeOf(stage, (base + kDim / 4 - 1) / kCacheGroup, lane);
     NI_UNROLL
     for (u32 step = 0; step < kAttentionKeys / 16; ++step) {
       u32 weights[kTiles][4];
       NI_UNROLL
-      for (u32 tile = 0; tile < kTiles; ++tile)
-        NI_UNROLL
-        for (u32 i = 0; i < 4; ++i)
-          weights[tile][i] = weightPair(stage, sm, tile * 16 + g + 8 * (i & 1), step * 16 + 2 * t + 8 * (i >> 1), base);
-      NI_UNROLL
       for (u32 n = 0; n < kColumns; n += 2) {
+        const u32 group = (base + n * 8) / kCacheGroup;
+        typename Tile::Range range = ranges[0];
+        if constexpr (kTwoGroups)
+          if (group != base / kCacheGroup)
+            range = ranges[1];
+        if (n == 0 || (Tile::kScaled && kTwoGroups))
+          NI_UNROLL
+          for (u32 tile = 0; tile < kTiles; ++tile)
+            NI_UNROLL
+            for (u32 i = 0; i < 4; ++i)
+              weights[tile][i] =
+                  weightPair(stage, sm, tile * 16 + g + 8 * (i & 1), step * 16 + 2 * t + 8 * (i >> 1), group, range);
         u32 b[4];
         Tile::valueWords(stage, step * 16, base + n * 8, lane, b);
         NI_UNROLL
-        for (u32 tile = 0; tile < kTiles; ++tile) {
-          mmaBf16(sums.v[tile][n], weights[tile], b[0], b[1]);
-          mmaBf16(sums.v[tile][n + 1], weights[tile], b[2], b[3]);
-        }
+        for (u32 tile = 0; tile < kTiles; ++tile)
+          Tile::add(sums.v[tile][n], sums.v[tile][n + 1], weights[tile], b, range);
       }
     }
   }
-  NI_FN u32 weightPair(const u8 *stage, Shared *sm, u32 v, u32 key, u32 base) {
+  NI_FN u32 weightPair(const u8 *stage, Shared *sm, u32 v, u32 key, u32 group, const typename Tile::Range &range) {
     const Words2 pair = sharedLoad(reinterpret_cast<const Words2 *>(&sm->scores[v][key]));
-    return Tile::weightPair(stage, asFloat(pair.x), asFloat(pair.y), key, base / kCacheGroup);
+    return Tile::weightPair(stage, asFloat(pair.x), asFloat(pair.y), key, group, range);
   }
   /// Where of dim sum i of the warp's column tile n lies.
   NI_FN u32 columnAt(u32 n, u32 i) {
-    return warpIndex() * (S.dim / 4) + Tile::columnAt(n, laneIndex() % 4, i);
+    return warpIndex() * (kDim / 4) + Tile::columnAt(n, laneIndex() % 4, i);
   }
 
   NI_FN void write(const AttentionDecodeArgs &a, u64 at, float value) {
@@ -225,7 +255,8 @@ private:
           const float total = sharedLoad(&sm->total[v]);
           NI_UNROLL
           for (u32 n = 0; n < kColumns; ++n)
-            write(a, vectorAt(head, v) + columnAt(n, i), divide(sums.v[tile][n][i], total));
+            if (kDim == S.dim || columnAt(n, i) < S.dim)
+              write(a, vectorAt(head, v) + columnAt(n, i), divide(sums.v[tile][n][i], total));
         }
       }
   }
@@ -239,7 +270,8 @@ private:
         if (v < a.rows * kGroup)
           NI_UNROLL
           for (u32 n = 0; n < kColumns; ++n)
-            store(scratch + v * S.dim + columnAt(n, i), sums.v[tile][n][i]);
+            if (kDim == S.dim || columnAt(n, i) < S.dim)
+              store(scratch + v * S.dim + columnAt(n, i), sums.v[tile][n][i]);
       }
     for (u32 v = threadIndex(); v < a.rows * kGroup; v += kThreads) {
       store(scratch + attentionVectors(S) * S.dim + 2 * v, sharedLoad(&sm->maximum[v]));

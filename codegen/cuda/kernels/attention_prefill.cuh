@@ -24,19 +24,22 @@ struct AttentionPrefillArgs {
 template <AttentionPrefillSpec S>
 struct AttentionPrefill {
   static_assert(prefillAccepts(S), "attention_spec.cuh: prefillAccepts");
-  static constexpr u32 kThreads = prefillThreads(S), kGroups = cacheGroups(S.dim);
-  static constexpr u32 kKeys = prefillTile(S).keys, kKeyTiles = kKeys / 8, kColumns = S.dim / 8;
+  static constexpr u32 kThreads = prefillThreads(S), kGroups = cacheGroups(S.dim), kDim = paddedDim(S.dim);
+  static constexpr u32 kStages = attentionStages(S.operands);
+  static constexpr bool kHalf = S.operands == Operands::F16;
+  static constexpr u32 kKeys = prefillTile(S).keys, kKeyTiles = kKeys / 8, kColumns = kDim / 8;
   static constexpr bool kQueryShared = prefillQueryShared(S);
   using Tile = CacheTile<prefillTile(S)>;
   struct Shared {
-    u8 stages[kAttentionStages][tileBytes(prefillTile(S))];
+    u8 stages[kStages][tileBytes(prefillTile(S))];
     u8 query[kQueryShared ? prefillRows(S) * prefillQueryStride(S) : 16];
   };
   static_assert(sizeof(Shared) == prefillShared(S), "attention_spec.cuh: prefillShared");
 
   /// What a lane holds of rows g and g + 8 of its warp.
   struct State {
-    u32 query[kQueryShared ? 1 : S.dim / 32][8]; ///< per 32 of dim: operands of two mma steps
+    u32 query[kQueryShared ? 1 : kDim / 32][8]; ///< per 32 of dim: operands of two mma steps
+    float units[2][kHalf ? kGroups : 1];        ///< F16: what 64 of the query were multiplied by
     float sums[kColumns][4];
     float maximum[2], total[2];
   };
@@ -46,18 +49,24 @@ struct AttentionPrefill {
     const u32 firstRow = blockX() * prefillRows(S), row = firstRow + warpIndex() * 16 + laneIndex() / 4;
     const u32 end = position + smaller(firstRow + prefillRows(S), a.rows), tiles = divideUp(end, kKeys);
     const CachePlanes cache = {a.keys, a.values, S.kvHeads, a.capacity};
-    Tile::template copy<kThreads>(sm->stages[0], cache, kvHead, 0, end);
+    if constexpr (kStages > 1)
+      Tile::template copy<kThreads>(sm->stages[0], cache, kvHead, 0, end);
     copyAsyncCommit();
     State state;
     start(a, sm, state, head, row);
     NI_NO_UNROLL
     for (u32 it = 0; it < tiles; ++it) {
+      if constexpr (kStages == 1) {
+        blockSync(); // nobody reads the tile before any more
+        Tile::template copy<kThreads>(sm->stages[0], cache, kvHead, it * kKeys, end);
+        copyAsyncCommit();
+      }
       copyAsyncWait<0>();
       blockSync(); // the tile is there, and nobody reads the other stage any more
-      if (it + 1 < tiles)
-        Tile::template copy<kThreads>(sm->stages[(it + 1) % kAttentionStages], cache, kvHead, (it + 1) * kKeys, end);
+      if (kStages > 1 && it + 1 < tiles)
+        Tile::template copy<kThreads>(sm->stages[(it + 1) % kStages], cache, kvHead, (it + 1) * kKeys, end);
       copyAsyncCommit();
-      const u8 *tile = sm->stages[it % kAttentionStages];
+      const u8 *tile = sm->stages[it % kStages];
       float scores[kKeyTiles][4];
       score(tile, sm, state, scores);
       weigh(state, scores, it * kKeys, position + row, a.scale);
@@ -74,15 +83,28 @@ private:
       const bool valid = row + 8 * r < a.rows;
       const u16 *query = a.query + (static_cast<u64>(valid ? row + 8 * r : 0) * S.heads + head) * S.dim;
       NI_UNROLL
-      for (u32 i = 0; i < S.dim / 32; ++i) {
-        const Words4 w = Tile::queryWords(query, i * 32 + laneIndex() % 4 * 8, valid);
-        if constexpr (kQueryShared) {
-          sharedStore(queryAt(sm, r, i), w);
-        } else {
-          state.query[i][r] = w.x;
-          state.query[i][2 + r] = w.y;
-          state.query[i][4 + r] = w.z;
-          state.query[i][6 + r] = w.w;
+      for (u32 group = 0; group < kGroups; ++group) {
+        Words4 w[2];
+        NI_UNROLL
+        for (u32 half = 0; half < 2; ++half)
+          w[half] = Tile::queryWords(query, group * 64 + half * 32 + laneIndex() % 4 * 8, valid);
+        if constexpr (kHalf) { // four lanes have the 64 of a group
+          const u32 top = topOfLanes<4>(larger(topWord(w[0]), topWord(w[1])));
+          w[0] = halfWords(w[0], halfFactor(top));
+          w[1] = halfWords(w[1], halfFactor(top));
+          state.units[r][group] = halfUnit(top);
+        }
+        NI_UNROLL
+        for (u32 half = 0; half < 2; ++half) {
+          const u32 i = group * 2 + half;
+          if constexpr (kQueryShared) {
+            sharedStore(queryAt(sm, r, i), w[half]);
+          } else {
+            state.query[i][r] = w[half].x;
+            state.query[i][2 + r] = w[half].y;
+            state.query[i][4 + r] = w[half].z;
+            state.query[i][6 + r] = w[half].w;
+          }
         }
       }
       state.maximum[r] = -1e30f; // finite, so that differences are numbers
@@ -119,18 +141,22 @@ private:
         for (u32 n = 0; n < kKeyTiles; ++n) {
           u32 b[4];
           Tile::keyWords(tile, n * 8 + g, group * 64 + half * 32 + t * 8, b);
-          mmaBf16(part[n], first, b[0], b[1]);
-          mmaBf16(part[n], second, b[2], b[3]);
+          multiplyOperands<S.operands>(part[n], first, b[0], b[1]);
+          multiplyOperands<S.operands>(part[n], second, b[2], b[3]);
         }
       }
       NI_UNROLL
       for (u32 n = 0; n < kKeyTiles; ++n)
         NI_UNROLL
         for (u32 i = 0; i < 4; ++i)
-          if constexpr (S.codec == CacheCodec::Int8)
-            scores[n][i] = fusedMultiplyAdd(part[n][i], Tile::keyScale(tile, n * 8 + 2 * t + (i & 1), group), scores[n][i]);
-          else
+          if constexpr (Tile::kScaled) {
+            float scale = Tile::keyScale(tile, n * 8 + 2 * t + (i & 1), group);
+            if constexpr (kHalf)
+              scale *= state.units[i >> 1][group];
+            scores[n][i] = fusedMultiplyAdd(part[n][i], scale, scores[n][i]);
+          } else {
             scores[n][i] += part[n][i];
+          }
     }
   }
   /// The query's operands of the two mma steps of 32 of dim.
@@ -193,6 +219,10 @@ private:
 
   NI_FN void addValues(const u8 *tile, State &state, const float (&scores)[kKeyTiles][4]) {
     const u32 lane = laneIndex(), t = lane % 4;
+    typename Tile::Range ranges[kGroups];
+    NI_UNROLL
+    for (u32 group = 0; group < kGroups; ++group)
+      ranges[group] = Tile::rangeOf(tile, group, lane);
     NI_UNROLL
     for (u32 step = 0; step < kKeys / 16; ++step)
       NI_UNROLL
@@ -201,14 +231,14 @@ private:
         NI_UNROLL
         for (u32 i = 0; i < 4; ++i) {
           const float(&s)[4] = scores[2 * step + (i >> 1)];
-          weights[i] = Tile::weightPair(tile, s[2 * (i & 1)], s[2 * (i & 1) + 1], step * 16 + 8 * (i >> 1) + 2 * t, group);
+          weights[i] = Tile::weightPair(tile, s[2 * (i & 1)], s[2 * (i & 1) + 1], step * 16 + 8 * (i >> 1) + 2 * t, group,
+                                        ranges[group]);
         }
         NI_UNROLL
         for (u32 n = group * 8; n < group * 8 + 8; n += 2) {
           u32 b[4];
           Tile::valueWords(tile, step * 16, n * 8, lane, b);
-          mmaBf16(state.sums[n], weights, b[0], b[1]);
-          mmaBf16(state.sums[n + 1], weights, b[2], b[3]);
+          Tile::add(state.sums[n], state.sums[n + 1], weights, b, ranges[group]);
         }
       }
   }
@@ -225,7 +255,10 @@ private:
         for (u32 n = 0; n < kColumns; ++n)
           NI_UNROLL
           for (u32 b = 0; b < 2; ++b) {
-            const u64 at = to + Tile::columnAt(n, laneIndex() % 4, b);
+            const u32 column = Tile::columnAt(n, laneIndex() % 4, b);
+            if (kDim != S.dim && column >= S.dim)
+              continue;
+            const u64 at = to + column;
             float y = divide(state.sums[n][2 * r + b], total);
             if constexpr (S.gate)
               y *= sigmoid(bf16ToFloat(load(a.gate + at)));

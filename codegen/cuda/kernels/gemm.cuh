@@ -1,6 +1,7 @@
 // F2: linear maps of many rows (prefill). As in F1 the weight is the A operand; blocks of 128 k of rows and packed weight
 // go to shared memory by asynchronous copies, codes are unpacked in registers, sums of a scale group are exact products
-// added in binary32 and scaled once. Operator and epilogues: linear.cuh (no prologue).
+// added in binary32 and scaled once. Operator and epilogues: linear.cuh (no prologue). With binary16 operands the rows pass
+// through registers on their way (half_operand.cuh).
 //
 // A thread block has gemmOutputs outputs and gemmRows rows; warp w has panels 2 (w % 4), 2 (w % 4) + 1 and rows
 // (w / 4) * 8 * tiles .. of them. Launch: grid (gemmBlocksX, gemmBlocksY), kGemmThreads, gemmShared.
@@ -28,7 +29,9 @@ struct Gemm {
   static constexpr u32 kBlocks = panelBlocks(S.k), kRows = gemmRows(S), kOutputs = gemmOutputs(S);
   static constexpr u32 kPanelBytes = panelBytes(F, S.k), kPanelsAt = kRows * kBlockK * 2;
   static constexpr bool kPair = S.epilogue == Epilogue::Swiglu;
-  using Block = PanelBlock<F>;
+  static constexpr bool kHalf = S.operands == Operands::F16;
+  static constexpr u32 kUnitsAt = kPanelsAt + kGemmPanels * gemmBlockBytes(F); ///< F16: what the rows were multiplied by
+  using Block = PanelBlock<F, S.operands>;
 
   union Shared {
     u8 stages[S.stages][gemmStageBytes(S)];
@@ -43,7 +46,7 @@ struct Gemm {
     const u32 warp = uniform(warpIndex()), warpN = warp % kGemmWarpsN, warpRows = warp / kGemmWarpsN;
     const u32 firstRow = blockY() * kRows;
     NI_UNROLL
-    for (u32 s = 0; s < S.stages - 1; ++s) {
+    for (u32 s = 0; s + 1 < S.stages; ++s) {
       if (s < kBlocks)
         copyBlock(a, sm->stages[s], firstRow, s);
       copyAsyncCommit();
@@ -58,9 +61,14 @@ struct Gemm {
           sums.v[p][tile][i] = 0.0f;
     NI_NO_UNROLL
     for (u32 c = 0; c < kBlocks; ++c) {
-      copyAsyncWait<S.stages - 2>();
+      if constexpr (S.stages == 1) {
+        blockSync(); // block c - 1 is read
+        copyBlock(a, sm->stages[0], firstRow, c);
+        copyAsyncCommit();
+      }
+      copyAsyncWait<(S.stages > 2 ? S.stages - 2 : 0)>();
       blockSync(); // block c is there for all, and the stage of block c - 1 is free
-      if (c + S.stages - 1 < kBlocks)
+      if (S.stages > 1 && c + S.stages - 1 < kBlocks)
         copyBlock(a, sm->stages[(c + S.stages - 1) % S.stages], firstRow, c + S.stages - 1);
       copyAsyncCommit();
       multiply(sm->stages[c % S.stages], warpN, warpRows, sums);
@@ -87,8 +95,19 @@ private:
     for (u32 i = 0; i < kRows * 16 / kGemmThreads; ++i) {
       const u32 chunk = threadIndex() + i * kGemmThreads, row = chunk / 16, j = chunk % 16, k = c * kBlockK + j * 8;
       const bool valid = firstRow + row < a.rows && k < S.k;
-      copyAsync(stage + row * 256 + ((j ^ (row & 7)) * 16), a.x + (valid ? static_cast<u64>(firstRow + row) * S.k + k : 0),
-                valid);
+      const u16 *from = a.x + (valid ? static_cast<u64>(firstRow + row) * S.k + k : 0);
+      u8 *to = stage + row * 256 + ((j ^ (row & 7)) * 16);
+      if constexpr (kHalf) { // 16 lanes have the 128 k of a row
+        Words4 v = {0, 0, 0, 0};
+        if (valid)
+          v = load(reinterpret_cast<const Words4 *>(from));
+        const u32 top = topOfLanes<16>(topWord(v));
+        sharedStore(reinterpret_cast<Words4 *>(to), halfWords(v, halfFactor(top)));
+        if (j == 0)
+          sharedStore(reinterpret_cast<float *>(stage + kUnitsAt) + row, halfUnit(top));
+      } else {
+        copyAsync(to, from, valid);
+      }
     }
     constexpr u32 kChunks = gemmBlockBytes(F) / 16, kCodes = blockCodeBytes(F) / 16, kHigh = blockHighBytes(F) / 16;
     NI_NO_UNROLL
@@ -112,6 +131,7 @@ private:
       const u8 *at = stage + kPanelsAt + (2 * warpN + p) * gemmBlockBytes(F);
       blocks[p].template load<FromShared>(
           lanePlace(F, {at, at + blockCodeBytes(F), at + blockCodeBytes(F) + blockHighBytes(F)}, lane));
+      blocks[p].prepare();
     }
     NI_UNROLL
     for (u32 unit = 0; unit < kBlockSteps; unit += kUnit) {
@@ -123,7 +143,13 @@ private:
           blocks[p].fragment(unit + s, weights[p][s]);
       NI_UNROLL
       for (u32 tile = 0; tile < S.tiles; ++tile) {
-        float group[2][4] = {};
+        float group[2][4] = {}, units[2] = {1.0f, 1.0f};
+        if constexpr (kHalf) {
+          const u8 *at = stage + kUnitsAt + ((warpRows * S.tiles + tile) * 8 + lane % 4 * 2) * 4;
+          const Words2 pair = sharedLoad(reinterpret_cast<const Words2 *>(at));
+          units[0] = asFloat(pair.x);
+          units[1] = asFloat(pair.y);
+        }
         NI_UNROLL
         for (u32 s = 0; s < kUnit; s += 2) {
           u32 x[4]; // both halves of k of steps s and s + 1
@@ -132,7 +158,8 @@ private:
           for (u32 h = 0; h < 2; ++h)
             NI_UNROLL
             for (u32 p = 0; p < 2; ++p)
-              multiplyStep(blocks[p], unit + s + h, weights[p][s + h], x[2 * h], x[2 * h + 1], group[p], sums.v[p][tile]);
+              multiplyStep(blocks[p], unit + s + h, weights[p][s + h], x[2 * h], x[2 * h + 1], units, group[p],
+                           sums.v[p][tile]);
         }
         if (tile % 2 == 1)
           warpSync(); // keeps ptxas from loading the operands of all tiles at once, which spills

@@ -36,12 +36,14 @@ struct Linear {
   static constexpr u32 kRound = S.depth * S.warpsK; ///< blocks of 128 k that the warps of a panel take together
   static constexpr u32 kXBlock = S.rows * 64;       ///< words of x per block of 128 k
   static constexpr bool kNorm = S.prologue != Prologue::None;
-  using Block = PanelBlock<S.format>;
+  static constexpr bool kHalf = S.operands == Operands::F16;
+  using Block = PanelBlock<S.format, S.operands>;
 
   struct Shared {
     /// Operand order: [k / 32][row][t][2 h + e] pairs at k = 32 j + 16 h + 8 e + 2 t.
     u32 x[kChunks > 1 ? 2 : 1][kChunk / 32 * S.rows * 16];
     float partial[S.warpsN][S.warpsK][kWeights][kTiles * 8 * kPartialStride];
+    float units[linearUnitFloats(S)]; ///< F16: [k / 128][tiles * 8]
     float squares[kNorm ? S.rows * kWarps : 1];
     float inverse[kNorm ? S.rows : 1];
   };
@@ -136,12 +138,13 @@ private:
         const u32 row = smaller(tile * 8 + (lane >> 2), smaller(a.rows, S.rows) - 1);
         x[tile] = sm->x[kChunks > 1 ? chunk & 1 : 0] + warpK * kXBlock + (row * 4 + (lane & 3)) * 4;
       }
+      const float *units = unitsOf(sm, chunk);
       NI_NO_UNROLL
       for (u32 c = begin + warpK; c < end; c += kRound) {
         NI_UNROLL
         for (u32 d = 0; d < S.depth; ++d)
           if (c + d * S.warpsK < end) {
-            multiplyBlock(ring.blocks[d], x, d, sums);
+            multiplyBlock(ring.blocks[d], x, d, units + (c + d * S.warpsK - begin) * kTiles * 8 + (lane & 3) * 2, sums);
             if (c + d * S.warpsK + kRound < kBlocks)
               loadBlock(ring, d, next);
           }
@@ -153,9 +156,27 @@ private:
     }
   }
 
-  NI_FN void multiplyBlock(const Block (&blocks)[kWeights], const u32 *const (&x)[kTiles], u32 d,
+  /// F16: by what the rows of a chunk were multiplied.
+  NI_FN float *unitsOf(Shared *sm, u32 chunk) {
+    return sm->units + (kHalf && kChunks > 1 ? (chunk & 1) * (linearUnitFloats(S) / 2) : 0);
+  }
+
+  NI_FN void multiplyBlock(Block (&blocks)[kWeights], const u32 *const (&x)[kTiles], u32 d, const float *unitsAt,
                            float (&sums)[kWeights][kTiles][4]) {
     float group[kWeights][kTiles][4] = {};
+    float units[kTiles][2];
+    NI_UNROLL
+    for (u32 tile = 0; tile < kTiles; ++tile) {
+      units[tile][0] = units[tile][1] = 1.0f;
+      if constexpr (kHalf) {
+        const Words2 pair = sharedLoad(reinterpret_cast<const Words2 *>(unitsAt + tile * 8));
+        units[tile][0] = asFloat(pair.x);
+        units[tile][1] = asFloat(pair.y);
+      }
+    }
+    NI_UNROLL
+    for (u32 w = 0; w < kWeights; ++w)
+      blocks[w].prepare();
     NI_UNROLL
     for (u32 j = 0; j < kBlockSteps / 2; ++j) {
       Words4 b[kTiles];
@@ -171,8 +192,8 @@ private:
           blocks[w].fragment(s, fragment);
           NI_UNROLL
           for (u32 tile = 0; tile < kTiles; ++tile)
-            multiplyStep(blocks[w], s, fragment, h ? b[tile].z : b[tile].x, h ? b[tile].w : b[tile].y, group[w][tile],
-                         sums[w][tile]);
+            multiplyStep(blocks[w], s, fragment, h ? b[tile].z : b[tile].x, h ? b[tile].w : b[tile].y, units[tile],
+                         group[w][tile], sums[w][tile]);
         }
       }
     }
@@ -250,28 +271,41 @@ private:
     blockSync();
   }
 
-  /// Brings chunk `chunk` of the rows into operand order, zeros from K on.
+  /// Brings chunk `chunk` of the rows into operand order, zeros from K on. 16 lanes have 128 k of a row.
   NI_FN void stage(const LinearArgs &a, Shared *sm, u32 chunk) {
     constexpr u32 kEights = kChunk / 8;
     u32 *x = sm->x[kChunks > 1 ? chunk & 1 : 0];
-    for (u32 i = threadIndex(); i < a.rows * kEights; i += kThreads) {
-      const u32 row = i / kEights, eight = i % kEights, k = chunk * kChunk + eight * 8;
-      u32 pairs[4];
-      loadEight(a.x + static_cast<u64>(row) * S.k, k, pairs);
-      if constexpr (kNorm) {
-        const float inverse = sharedLoad(&sm->inverse[row]);
-        constexpr float kOffset = S.prologue == Prologue::RmsNormUnitOffset ? 1.0f : 0.0f;
-        u32 weights[4];
-        loadEight(a.norm, k, weights);
+    for (u32 base = 0; base < a.rows * kEights; base += kThreads) {
+      const u32 i = base + threadIndex(), row = i / kEights, eight = i % kEights, k = chunk * kChunk + eight * 8;
+      const bool valid = i < a.rows * kEights;
+      u32 pairs[4] = {0, 0, 0, 0};
+      if (valid) {
+        loadEight(a.x + static_cast<u64>(row) * S.k, k, pairs);
+        if constexpr (kNorm) {
+          const float inverse = sharedLoad(&sm->inverse[row]);
+          constexpr float kOffset = S.prologue == Prologue::RmsNormUnitOffset ? 1.0f : 0.0f;
+          u32 weights[4];
+          loadEight(a.norm, k, weights);
+          NI_UNROLL
+          for (u32 t = 0; t < 4; ++t)
+            pairs[t] = packBf16(bf16Low(pairs[t]) * inverse * (bf16Low(weights[t]) + kOffset),
+                                bf16High(pairs[t]) * inverse * (bf16High(weights[t]) + kOffset));
+        }
+      }
+      if constexpr (kHalf) {
+        const u32 top = topOfLanes<16>(topWord({pairs[0], pairs[1], pairs[2], pairs[3]}));
         NI_UNROLL
         for (u32 t = 0; t < 4; ++t)
-          pairs[t] = packBf16(bf16Low(pairs[t]) * inverse * (bf16Low(weights[t]) + kOffset),
-                              bf16High(pairs[t]) * inverse * (bf16High(weights[t]) + kOffset));
+          pairs[t] = halfPair(pairs[t], halfFactor(top));
+        if (valid && eight % 16 == 0)
+          sharedStore(unitsOf(sm, chunk) + eight / 16 * (kTiles * 8) + row, halfUnit(top));
       }
-      u32 *to = x + ((eight >> 2) * S.rows + row) * 16 + (eight & 3);
-      NI_UNROLL
-      for (u32 t = 0; t < 4; ++t)
-        sharedStore(to + t * 4, pairs[t]);
+      if (valid) {
+        u32 *to = x + ((eight >> 2) * S.rows + row) * 16 + (eight & 3);
+        NI_UNROLL
+        for (u32 t = 0; t < 4; ++t)
+          sharedStore(to + t * 4, pairs[t]);
+      }
     }
   }
 

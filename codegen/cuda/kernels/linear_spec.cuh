@@ -22,6 +22,7 @@ struct LinearSpec {
   u32 chunk = 0;         ///< k held in shared memory at a time, a multiple of 128 * warpsK * depth; 0: all
   u32 depth = 2;         ///< weight blocks a warp holds in registers
   u32 blocksPerSm = 2;   ///< bound on registers
+  Operands operands = Operands::Bf16;
 };
 
 constexpr u32 linearThreads(const LinearSpec &s) { return s.warpsK * s.warpsN * 32; }
@@ -34,6 +35,10 @@ constexpr u32 linearChunks(const LinearSpec &s) { return divideUp(roundUp(s.k, k
 constexpr u32 linearXBytes(const LinearSpec &s) {
   return (linearChunks(s) > 1 ? 2 : 1) * s.rows * linearChunk(s) * 2;
 }
+/// F16: floats that say by what the rows of x were multiplied, per block of 128 k.
+constexpr u32 linearUnitFloats(const LinearSpec &s) {
+  return s.operands == Operands::F16 ? (linearChunks(s) > 1 ? 2 : 1) * (linearChunk(s) / kBlockK) * linearTiles(s) * 8 : 2;
+}
 constexpr u32 kPartialStride = 20; ///< floats per column of 16 sums: columns 2 t of 4 lanes start in different banks
 constexpr u32 linearPartialFloats(const LinearSpec &s) {
   return s.warpsN * s.warpsK * linearWeights(s) * linearTiles(s) * 8 * kPartialStride;
@@ -43,7 +48,7 @@ constexpr u32 linearNormFloats(const LinearSpec &s) {
 }
 /// Dynamic shared memory, bytes.
 constexpr u32 linearShared(const LinearSpec &s) {
-  return linearXBytes(s) + (linearPartialFloats(s) + linearNormFloats(s)) * 4;
+  return linearXBytes(s) + (linearPartialFloats(s) + linearUnitFloats(s) + linearNormFloats(s)) * 4;
 }
 /// Thread blocks that have work for n outputs; a launch may use fewer, down to 1.
 constexpr u32 linearBlocks(const LinearSpec &s, u32 n) { return divideUp(divideUp(n, kPanelRows), s.warpsN); }

@@ -114,9 +114,11 @@ template <MoeDownSpec S>
 struct MoeDown {
   static_assert(moeDownAccepts(S), "moe_spec.cuh: moeDownAccepts");
   static constexpr u32 kPadded = roundUp(S.k, kBlockK), kThreads = moeDownThreads(S);
-  using Block = PanelBlock<S.format>;
+  static constexpr bool kHalf = S.operands == Operands::F16;
+  using Block = PanelBlock<S.format, S.operands>;
   struct Shared {
     u32 x[S.topK][kPadded / 2]; ///< operand order of linear.cuh, one row
+    float units[S.topK][moeDownUnits(S)]; ///< F16: [k / 128], what they were multiplied by
     float partial[S.topK][kPanelRows];
   };
   static_assert(sizeof(Shared) == moeDownShared(S));
@@ -132,16 +134,19 @@ struct MoeDown {
     for (u32 c = 0; c < panelBlocks(S.k); ++c) {
       Block block;
       block.template load<FromGlobal>(lanePlace(S.format, placeOf(S.format, weight, S.k, c), lane));
-      float group[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+      block.prepare();
+      float group[4] = {0.0f, 0.0f, 0.0f, 0.0f}, units[2] = {1.0f, 1.0f};
+      if constexpr (kHalf)
+        units[0] = units[1] = sharedLoad(&sm->units[slot][c]);
       NI_UNROLL
       for (u32 j = 0; j < kBlockSteps / 2; ++j) {
         // All columns hold the same row; column 0 is stored.
         const Words4 b = sharedLoad(reinterpret_cast<const Words4 *>(&sm->x[slot][((c * 4 + j) * 4 + (lane & 3)) * 4]));
         u32 fragment[4];
         block.fragment(2 * j, fragment);
-        multiplyStep(block, 2 * j, fragment, b.x, b.y, group, sums);
+        multiplyStep(block, 2 * j, fragment, b.x, b.y, units, group, sums);
         block.fragment(2 * j + 1, fragment);
-        multiplyStep(block, 2 * j + 1, fragment, b.z, b.w, group, sums);
+        multiplyStep(block, 2 * j + 1, fragment, b.z, b.w, units, group, sums);
       }
     }
     if (lane % 4 == 0) {
@@ -168,17 +173,28 @@ struct MoeDown {
   }
 
 private:
+  /// 16 lanes have 128 k of a slot.
   NI_FN void stage(const u16 *products, Shared *sm) {
-    for (u32 i = threadIndex(); i < S.topK * (kPadded / 8); i += kThreads) {
-      const u32 slot = i / (kPadded / 8), eight = i % (kPadded / 8);
+    constexpr u32 kEights = kPadded / 8;
+    for (u32 base = 0; base < S.topK * kEights; base += kThreads) {
+      const u32 i = base + threadIndex(), slot = i / kEights, eight = i % kEights;
+      const bool valid = i < S.topK * kEights;
       Words4 v = {0, 0, 0, 0};
-      if (eight * 8 < S.k)
+      if (valid && eight * 8 < S.k)
         v = load(reinterpret_cast<const Words4 *>(products + static_cast<u64>(slot) * S.k + eight * 8));
-      u32 *to = &sm->x[slot][(eight >> 2) * 16 + (eight & 3)];
-      sharedStore(to, v.x);
-      sharedStore(to + 4, v.y);
-      sharedStore(to + 8, v.z);
-      sharedStore(to + 12, v.w);
+      if constexpr (kHalf) {
+        const u32 top = topOfLanes<16>(topWord(v));
+        v = halfWords(v, halfFactor(top));
+        if (valid && eight % 16 == 0)
+          sharedStore(&sm->units[slot][eight / 16], halfUnit(top));
+      }
+      if (valid) {
+        u32 *to = &sm->x[slot][(eight >> 2) * 16 + (eight & 3)];
+        sharedStore(to, v.x);
+        sharedStore(to + 4, v.y);
+        sharedStore(to + 8, v.z);
+        sharedStore(to + 12, v.w);
+      }
     }
   }
 };

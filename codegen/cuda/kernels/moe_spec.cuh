@@ -22,10 +22,12 @@ struct MoeUpSpec {
   u32 k;
   u32 topK;
   u32 warpsK = 8, depth = 2;
+  Operands operands = Operands::Bf16;
 };
 /// The F1 record that runs for one row and slot.
 constexpr LinearSpec moeUpLinear(const MoeUpSpec &s) {
-  return {.format = s.format, .rows = 1, .k = s.k, .epilogue = Epilogue::Swiglu, .warpsK = s.warpsK, .depth = s.depth};
+  return {.format = s.format, .rows = 1, .k = s.k, .epilogue = Epilogue::Swiglu, .warpsK = s.warpsK, .depth = s.depth,
+          .operands = s.operands};
 }
 
 /// Second map, weighted and summed over the slots: one warp per slot.
@@ -33,9 +35,14 @@ struct MoeDownSpec {
   Format format;
   u32 k;
   u32 topK; ///< up to 16
+  Operands operands = Operands::Bf16;
 };
 constexpr u32 moeDownThreads(const MoeDownSpec &s) { return s.topK * 32; }
-constexpr u32 moeDownShared(const MoeDownSpec &s) { return s.topK * (roundUp(s.k, kBlockK) * 2 + kPanelRows * 4); }
+/// A slot: its products, F16: a float per 128 of them, sums.
+constexpr u32 moeDownUnits(const MoeDownSpec &s) { return s.operands == Operands::F16 ? panelBlocks(s.k) : 1; }
+constexpr u32 moeDownShared(const MoeDownSpec &s) {
+  return s.topK * (roundUp(s.k, kBlockK) * 2 + moeDownUnits(s) * 4 + kPanelRows * 4);
+}
 constexpr bool moeDownAccepts(const MoeDownSpec &s) {
   return hasPanels(s.format) && s.k % 8 == 0 && s.topK >= 1 && s.topK <= 16;
 }

@@ -123,6 +123,12 @@ NI_FN u32 floatToF16(float f) {
   asm("{ .reg .b16 h; cvt.rn.f16.f32 h, %1; cvt.u32.u16 %0, h; }" : "=r"(r) : "f"(f));
   return r;
 }
+/// Two binary32 -> two binary16 in one word, `low` in bits 0..15.
+NI_FN u32 packF16(float low, float high) {
+  u32 r;
+  asm("{ .reg .b16 a, b; cvt.rn.f16.f32 a, %1; cvt.rn.f16.f32 b, %2; mov.b32 %0, {a, b}; }" : "=r"(r) : "f"(low), "f"(high));
+  return r;
+}
 /// Two binary32 -> two bfloat16 in one word, `low` in bits 0..15, to nearest even.
 NI_FN u32 packBf16(float low, float high) {
 #if __CUDA_ARCH__ >= 800
@@ -171,6 +177,12 @@ NI_FN u32 fmaBf16x2(u32 a, u32 b, u32 c) {
   asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(r) : "r"(a), "r"(b), "r"(c));
   return r;
 }
+/// a * b + c on each of two binary16, rounded once.
+NI_FN u32 fmaF16x2(u32 a, u32 b, u32 c) {
+  u32 r;
+  asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(r) : "r"(a), "r"(b), "r"(c));
+  return r;
+}
 /// d += A * B with A 16x16 (row), B 16x8 (column) of bfloat16. With lane = 4 g + t, pairs along k from k0 = 2 t:
 /// a[0] row g, a[1] row g + 8, a[2] row g at k0 + 8, a[3] row g + 8 at k0 + 8; b0 column g, b1 column g at k0 + 8;
 /// d[0], d[1] row g, columns 2 t, 2 t + 1; d[2], d[3] row g + 8.
@@ -187,6 +199,18 @@ NI_FN void mmaBf16Set(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) {
                : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "f"(0.0f));
 }
+/// d += A * B with A 16x8, B 8x8 of binary16: the first half of the k of mmaBf16, in a[0], a[1] and b0, and with a[2], a[3]
+/// and b1 the second.
+NI_FN void mmaF16(float (&d)[4], u32 a0, u32 a1, u32 b) {
+  asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
+               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+               : "r"(a0), "r"(a1), "r"(b));
+}
+NI_FN void mmaF16Set(float (&d)[4], u32 a0, u32 a1, u32 b) {
+  asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%7, %7, %7, %7};"
+               : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
+               : "r"(a0), "r"(a1), "r"(b), "f"(0.0f));
+}
 /// Four 8x8 matrices of 16-bit words; lane 8 m + i gives the address of row i of matrix m. Lane 4 g + t receives words
 /// 2 t, 2 t + 1 of row g of matrix m in r[m]; transposed: words g of rows 2 t, 2 t + 1.
 NI_FN void loadMatrix(u32 (&r)[4], const void *row) {
@@ -201,7 +225,9 @@ NI_FN void loadMatrixTransposed(u32 (&r)[4], const void *row) {
                : "r"(sharedAddress(row))
                : "memory");
 }
-/// Copies 16 bytes from global to shared memory; zeros when `valid` is false (then `global` is not read).
+/// Copies 16 bytes from global to shared memory; zeros when `valid` is false (then `global` is not read). Before sm_80 the
+/// copy goes through registers and has arrived when the call returns; what a kernel may rely on is the wait.
+#if __CUDA_ARCH__ >= 800
 NI_FN void copyAsync(void *shared, const void *global, bool valid = true) {
   asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(sharedAddress(shared)), "l"(global),
                "r"(valid ? 16u : 0u)
@@ -213,6 +239,17 @@ template <u32 Pending>
 NI_FN void copyAsyncWait() {
   asm volatile("cp.async.wait_group %0;" ::"n"(Pending) : "memory");
 }
+#else
+NI_FN void copyAsync(void *shared, const void *global, bool valid = true) {
+  Words4 v = {0, 0, 0, 0};
+  if (valid)
+    v = load(static_cast<const Words4 *>(global));
+  sharedStore(static_cast<Words4 *>(shared), v);
+}
+NI_FN void copyAsyncCommit() {}
+template <u32 Pending>
+NI_FN void copyAsyncWait() {}
+#endif
 
 } // namespace ni
 

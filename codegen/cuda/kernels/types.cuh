@@ -15,6 +15,10 @@ typedef unsigned long long u64;
 /// Numbers of artifact/formats/Registry.gen.h; codegen/cuda/KernelText.cpp asserts that they agree.
 enum class Format : u32 { Bf16 = 0, Fp32 = 1, I32 = 2, Q4 = 3, Q5 = 4, Q6 = 5, W8 = 6, Nvfp4 = 7, Fp8 = 8 };
 
+/// What the tensor cores multiply. Bf16: from sm_80 on. F16: sm_75, which has no other; half_operand.cuh says how bfloat16
+/// numbers get there.
+enum class Operands : u32 { Bf16, F16 };
+
 constexpr u32 divideUp(u32 value, u32 by) { return (value + by - 1) / by; }
 constexpr u32 roundUp(u32 value, u32 to) { return divideUp(value, to) * to; }
 constexpr u64 roundUp(u64 value, u64 to) { return (value + to - 1) / to * to; }

@@ -22,7 +22,8 @@ TEST(Texts, NameTheShapeAndSpellTheRecord) {
   EXPECT_EQ(text.source(), "#include \"linear.cuh\"\n"
                            "NI_LINEAR(ni_linear_q4g64_r1_k5120_norm_swiglu_w8x1d2_sm89, {.format = ni::Format::Q4, .rows = 1, "
                            ".k = 5120, .prologue = ni::Prologue::RmsNorm, .epilogue = ni::Epilogue::Swiglu, .output = "
-                           "ni::OutputType::Bf16, .warpsK = 8, .warpsN = 1, .chunk = 0, .depth = 2, .blocksPerSm = 2})\n");
+                           "ni::OutputType::Bf16, .warpsK = 8, .warpsN = 1, .chunk = 0, .depth = 2, .blocksPerSm = 2, "
+            ".operands = ni::Operands::Bf16})\n");
   EXPECT_EQ(text.threads, 256u);
   EXPECT_EQ(text.params.size(), 9u);
 }

@@ -1,0 +1,98 @@
+// What admission lets through for CUDA targets has a specialisation record: the rules of the catalog against those of
+// codegen/cuda/kernels, over every head size and around every other built-in value.
+#include "Requests.h"
+
+#include "codegen/cuda/kernels/attention_rows_spec.cuh"
+#include "codegen/cuda/kernels/attention_spec.cuh"
+#include "codegen/cuda/kernels/delta_spec.cuh"
+
+#include <gtest/gtest.h>
+
+namespace ninfer {
+namespace {
+
+constexpr uint32_t kSharedOnSm80 = 99 * 1024; ///< the least a block of sm_80 .. sm_121 may have, as the device table says
+
+KernelSignature attention(uint32_t dim, StateCodec codec, int64_t rows, uint32_t heads) {
+  KernelSignature s = test::request(OpKind::Attention);
+  s.kvHeads = 2;
+  s.heads = 2 * heads;
+  s.headDim = dim;
+  s.codec = codec;
+  s.rows = s.inputRows = RowRange{1, rows};
+  return s;
+}
+
+TEST(CudaAdmission, EveryAdmittedHeadHasARecordThatFits) {
+  size_t decode = 0, prefill = 0, rows = 0;
+  for (std::string_view name : {"cuda:sm_75", "cuda:sm_80", "cuda:sm_121"}) {
+    const bool half = name == "cuda:sm_75";
+    const ni::Operands operands = half ? ni::Operands::F16 : ni::Operands::Bf16;
+    const uint32_t shared = half ? 64 * 1024 : kSharedOnSm80;
+    for (uint32_t dim = 2; dim <= 520; dim += 2)
+      for (StateCodec codec : {StateCodec::BF16, StateCodec::Int8})
+        for (uint32_t group : {1u, 3u, 6u, 16u})
+          for (int64_t count : {1, 2, 5, 11, 21, 64, 65, 512}) {
+            const KernelSignature s = attention(dim, codec, count, group);
+            const AdmissionResult result = admitKernel(s, test::target(name));
+            const auto cache = codec == StateCodec::BF16 ? ni::CacheCodec::Bf16 : ni::CacheCodec::Int8;
+            const std::string where = std::string(name) + ": " + describe(s);
+            if (dim > 512) {
+              EXPECT_EQ(result.selected, nullptr) << where;
+              continue;
+            }
+            ASSERT_NE(result.selected, nullptr) << where;
+            const std::string_view family = result.selected->name;
+            if (family == "cuda.attention_decode" || family == "cuda.attention_decode_half") {
+              const ni::AttentionDecodeSpec spec{.heads = 2 * group, .kvHeads = 2, .dim = dim, .rows = uint32_t(count),
+                                                 .codec = cache, .operands = operands};
+              ASSERT_TRUE(ni::attentionAccepts(spec)) << where;
+              ASSERT_LE(ni::attentionShared(spec), shared) << where;
+              ASSERT_EQ(family == "cuda.attention_decode_half", half) << where;
+              ++decode;
+            } else if (family == "cuda.attention_prefill") {
+              for (uint32_t warps : {4u, 8u}) {
+                if (warps == 8 && dim > 128)
+                  continue; // codegen/cuda/ir/Specialize.cpp
+                const ni::AttentionPrefillSpec spec{.heads = 2 * group, .kvHeads = 2, .dim = dim, .codec = cache,
+                                                    .warps = warps, .operands = operands};
+                ASSERT_TRUE(ni::prefillAccepts(spec)) << where;
+                ASSERT_LE(ni::prefillShared(spec), shared) << where;
+              }
+              ++prefill;
+            } else {
+              ASSERT_EQ(family, "cuda.attention_rows") << where;
+              ASSERT_TRUE(ni::attentionRowsAccepts({.heads = 2 * group, .kvHeads = 2, .dim = dim, .codec = cache})) << where;
+              ASSERT_TRUE(dim % 16 != 0 || dim > 256) << where << ": a tensor-core kernel takes these heads";
+              ++rows;
+            }
+          }
+  }
+  EXPECT_GT(decode, 500u);
+  EXPECT_GT(prefill, 500u);
+  EXPECT_GT(rows, 500u);
+}
+
+TEST(CudaAdmission, EveryAdmittedDeltaRuleHasARecord) {
+  for (uint32_t keyDim = 2; keyDim <= 320; keyDim += 2)
+    for (uint32_t valueDim : {8u, 15u, 16u, 17u, 32u, 128u, 1024u}) {
+      KernelSignature s = test::request(OpKind::GatedDelta);
+      s.keyDim = keyDim;
+      s.headDim = valueDim;
+      const bool accepts = ni::deltaAccepts({.keyHeads = 16, .valueHeads = 48, .keyDim = keyDim, .valueDim = valueDim});
+      for (std::string_view name : {"cuda:sm_75", "cuda:sm_89"})
+        EXPECT_EQ(admitKernel(s, test::target(name)).selected != nullptr, accepts) << name << ": " << describe(s);
+    }
+}
+
+TEST(CudaAdmission, EveryOperatorOfADecoderIsThereForEveryArchitecture) {
+  for (uint32_t sm : kCudaArchitectures)
+    for (OpKind op : {OpKind::Embedding, OpKind::Linear, OpKind::RmsNorm, OpKind::HeadNorm, OpKind::GatedHeadNorm, OpKind::MoeRoute,
+                      OpKind::MoeUp, OpKind::MoeDown, OpKind::CausalConv, OpKind::GatedDelta, OpKind::RopeAppend, OpKind::Attention,
+                      OpKind::Swiglu, OpKind::SigmoidGate, OpKind::Add})
+      EXPECT_NE(admitKernel(test::request(op), test::target("cuda:sm_" + std::to_string(sm))).selected, nullptr)
+          << sm << " " << opKindName(op);
+}
+
+} // namespace
+} // namespace ninfer
