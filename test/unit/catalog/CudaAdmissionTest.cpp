@@ -2,11 +2,14 @@
 // codegen/cuda/kernels, over every head size and around every other built-in value.
 #include "Requests.h"
 
+#include "codegen/cuda/Tuning.h"
 #include "codegen/cuda/kernels/attention_rows_spec.cuh"
 #include "codegen/cuda/kernels/attention_spec.cuh"
 #include "codegen/cuda/kernels/delta_spec.cuh"
 
 #include <gtest/gtest.h>
+
+#include <bit>
 
 namespace ninfer {
 namespace {
@@ -71,6 +74,54 @@ TEST(CudaAdmission, EveryAdmittedHeadHasARecordThatFits) {
   EXPECT_GT(decode, 500u);
   EXPECT_GT(prefill, 500u);
   EXPECT_GT(rows, 500u);
+}
+
+ni::Format formatOf(Format f) { return static_cast<ni::Format>(f); }
+
+/// Rows, N and K around every value that a kernel has built in, for every format: what is accepted has a record within the shared
+/// memory of every card, what is not names each kernel and the condition it breaks.
+TEST(CudaAdmission, LinearMapsAroundEveryBuiltInSize) {
+  size_t accepted = 0, refused = 0;
+  for (std::string_view name : {"cuda:sm_75", "cuda:sm_80"}) {
+    const bool half = name == "cuda:sm_75";
+    const ni::Operands operands = half ? ni::Operands::F16 : ni::Operands::Bf16;
+    for (Format format : {Format::BF16, Format::Q4G64_F16S, Format::Q5G64_F16S, Format::Q6G64_F16S, Format::W8G32_F16S,
+                          Format::NVFP4, Format::FP8_E4M3FN_ROW_BF16S, Format::FP32})
+      for (int64_t k : {1, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 2047, 2048, 2049, 5120, (1 << 20) - 8,
+                        1 << 20, (1 << 20) + 8})
+        for (int64_t n : {1, 15, 16, 17, 127, 128, 129, 2047, 2048, 2049, 5120, 1 << 24, (1 << 24) + 1})
+          for (int64_t rows : {1, 15, 16, 17, 63, 64, 65, 127, 128, 129, 2047, 2048, 2049, 4095, 4096, 4097}) {
+            KernelSignature s = test::linear(format, n, k);
+            s.rows = s.inputRows = RowRange{1, rows};
+            const AdmissionResult result = admitKernel(s, test::target(name));
+            const std::string what = std::string(name) + ": " + describe(s);
+            if (!result.selected) {
+              ++refused;
+              ASSERT_EQ(result.verdicts.size(), 2u) << what;
+              for (const Verdict &verdict : result.verdicts)
+                ASSERT_NE(verdict.reason.find(": expected "), std::string::npos) << what << ": " << verdict.family->name;
+              const bool legal = ni::hasPanels(formatOf(format)) && k <= 1 << 20 && n <= 1 << 24 &&
+                                 (rows <= 16 || (rows <= 4096 && k % 8 == 0));
+              ASSERT_FALSE(legal) << what << ": a kernel takes this";
+            } else if (result.selected->name == "cuda.linear") {
+              ++accepted;
+              const ni::LinearSpec spec = cuda::tunedLinear(formatOf(format), uint32_t(std::bit_ceil(uint64_t(rows))), uint32_t(k),
+                                                            ni::Prologue::None, ni::Epilogue::Store, ni::OutputType::Bf16, operands);
+              ASSERT_TRUE(ni::linearAccepts(spec)) << what;
+              ASSERT_LE(ni::linearShared(spec), 48u * 1024) << what;
+            } else {
+              ++accepted;
+              ASSERT_EQ(result.selected->name, "cuda.gemm") << what;
+              const uint32_t shared = half ? 64 * 1024 : kSharedOnSm80;
+              const ni::GemmSpec spec = cuda::tunedGemm(formatOf(format), uint32_t(rows), uint32_t(k), ni::Epilogue::Store,
+                                                        ni::OutputType::Bf16, shared, operands);
+              ASSERT_TRUE(ni::gemmAccepts(spec)) << what;
+              ASSERT_LE(ni::gemmShared(spec), shared) << what;
+            }
+          }
+  }
+  EXPECT_GT(accepted, 10000u);
+  EXPECT_GT(refused, 10000u);
 }
 
 TEST(CudaAdmission, EveryAdmittedDeltaRuleHasARecord) {
