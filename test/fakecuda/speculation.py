@@ -108,6 +108,11 @@ def speculative_demo(case):
     drafts are accepted as there: a draft layer that computed something else would be refused more often."""
     plan, kernels = case.build_model(DEMO, "--spec", "mtp", "--draft-tokens", 3, "--max-context", 512)
     answers(case, plan, kernels, DEMO, (1, 3), 60, ["-p", "What is 12 plus 30?"])
+    # Graphs: one of decode and draft_next, up to four of verify, commit and draft by rows, one of the draft behind the prompt; 5 kinds at least.
+    for capture, code in ((5, 1), (16, 0)):
+        case.run(case.tool("ninfer-exec"), plan, "-m", DEMO, "--target", "cuda", "-p", "What is 12 plus 30?", "-n", 40, "--ignore-eos",
+                 "--draft-tokens", 3, code=code, NINFER_FAKECUDA_KERNELS=kernels,
+                 NINFER_FAKECUDA_FAIL=f"cuStreamBeginCapture:{capture}:719")
     questions = "".join(f"{question}\n/clear\n" for question, _ in corpus.test_set(3)).encode()
     chat = [case.tool("ninfer-exec"), "chat", plan, "-m", DEMO, "--draft-tokens", 3, "--stats", "--target"]
     want = case.run(*chat, "reference", input=questions)
