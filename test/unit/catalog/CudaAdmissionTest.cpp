@@ -5,7 +5,7 @@
 #include "codegen/cuda/Tuning.h"
 #include "codegen/cuda/kernels/attention_rows_spec.cuh"
 #include "codegen/cuda/kernels/attention_spec.cuh"
-#include "codegen/cuda/kernels/delta_spec.cuh"
+#include "codegen/cuda/kernels/gated_delta_rows_spec.cuh"
 
 #include <gtest/gtest.h>
 
@@ -130,9 +130,14 @@ TEST(CudaAdmission, EveryAdmittedDeltaRuleHasARecord) {
       KernelSignature s = test::request(OpKind::GatedDelta);
       s.keyDim = keyDim;
       s.headDim = valueDim;
-      const bool accepts = ni::deltaAccepts({.keyHeads = 16, .valueHeads = 48, .keyDim = keyDim, .valueDim = valueDim});
-      for (std::string_view name : {"cuda:sm_75", "cuda:sm_89"})
-        EXPECT_EQ(admitKernel(s, test::target(name)).selected != nullptr, accepts) << name << ": " << describe(s);
+      const ni::GatedDeltaSpec spec = {.keyHeads = 16, .valueHeads = 48, .keyDim = keyDim, .valueDim = valueDim};
+      const std::string_view expected = ni::deltaAccepts(spec)       ? "cuda.gated_delta"
+                                        : ni::deltaRowsAccepts(spec) ? "cuda.gated_delta_rows"
+                                                                     : "";
+      for (std::string_view name : {"cuda:sm_75", "cuda:sm_89"}) {
+        const KernelFamily *selected = admitKernel(s, test::target(name)).selected;
+        EXPECT_EQ(selected ? std::string_view(selected->name) : "", expected) << name << ": " << describe(s);
+      }
     }
 }
 
