@@ -6,6 +6,7 @@
 #include "codegen/cuda/kernels/attention_rows_spec.cuh"
 #include "codegen/cuda/kernels/attention_spec.cuh"
 #include "codegen/cuda/kernels/gated_delta_rows_spec.cuh"
+#include "codegen/cuda/kernels/vision_spec.cuh"
 
 #include <gtest/gtest.h>
 
@@ -141,11 +142,20 @@ TEST(CudaAdmission, EveryAdmittedDeltaRuleHasARecord) {
     }
 }
 
-TEST(CudaAdmission, EveryOperatorOfADecoderIsThereForEveryArchitecture) {
+TEST(CudaAdmission, EveryHeadOfATowerHasARecord) {
+  for (uint32_t dim = 1; dim <= 260; ++dim) {
+    KernelSignature s = test::request(OpKind::FullAttention);
+    s.headDim = dim;
+    EXPECT_EQ(admitKernel(s, test::target("cuda:sm_75")).selected != nullptr, ni::fullAccepts({.heads = 16, .dim = dim})) << dim;
+  }
+}
+
+TEST(CudaAdmission, EveryOperatorIsThereForEveryArchitecture) {
   for (uint32_t sm : kCudaArchitectures)
     for (OpKind op : {OpKind::Embedding, OpKind::Linear, OpKind::RmsNorm, OpKind::HeadNorm, OpKind::GatedHeadNorm, OpKind::MoeRoute,
                       OpKind::MoeUp, OpKind::MoeDown, OpKind::CausalConv, OpKind::GatedDelta, OpKind::RopeAppend, OpKind::Attention,
-                      OpKind::Swiglu, OpKind::SigmoidGate, OpKind::Add})
+                      OpKind::Swiglu, OpKind::SigmoidGate, OpKind::Add, OpKind::StoreRows, OpKind::LoadRows, OpKind::Concat,
+                      OpKind::LastRow, OpKind::LayerNorm, OpKind::Bias, OpKind::Gelu, OpKind::AxialRope, OpKind::Interpolate})
       EXPECT_NE(admitKernel(test::request(op), test::target("cuda:sm_" + std::to_string(sm))).selected, nullptr)
           << sm << " " << opKindName(op);
 }
