@@ -1,6 +1,7 @@
 // Machine code for gpu-check: every key of the kernel tests and the kernels of this folder, compiled by NVRTC.
 // usage: make_gpu_pack SOURCE_DIR FOLDER SM JOBS DUMP [KEY...]
-//   FOLDER/sm_<SM>/NAME.cubin is written; KEY: only keys whose name contains one of them; DUMP: a folder for the .cu texts, or
+//   FOLDER/sm_<SM>/NAME.cubin is written, also of a key that a plan would refuse (register spills): its numbers can be checked. Such
+//   keys are listed on standard output, "refused: MESSAGE". KEY: only keys whose name contains one of them; DUMP: a folder for the .cu texts, or
 //   "-". Exit code 77: no NVRTC.
 #include "codegen/cuda/Cubin.h"
 #include "codegen/cuda/Nvrtc.h"
@@ -23,13 +24,14 @@ namespace {
 struct Unit {
   std::string name, source;
   std::optional<KernelText> key; ///< checked like the kernels of a plan
+  std::string refused;           ///< what the check said
 };
 
-Status compile(const Nvrtc &nvrtc, uint32_t sm, const Unit &unit, const std::string &folder, const std::string &dump) {
+Status compile(const Nvrtc &nvrtc, uint32_t sm, Unit &unit, const std::string &folder, const std::string &dump) {
   NINFER_ASSIGN_OR_RETURN(const CompiledKernel code, nvrtc.compileText(unit.name, unit.source, sm, "/tmp"));
   if (unit.key) {
-    NINFER_ASSIGN_OR_RETURN(const CubinKernel checked, checkCubin(code.cubin, *unit.key, sm));
-    (void)checked;
+    if (const Result<CubinKernel> checked = checkCubin(code.cubin, *unit.key, sm); !checked.ok())
+      unit.refused = checked.error().message;
   }
   if (dump != "-")
     NINFER_RETURN_IF_ERROR(writeFileAtomically(dump + "/" + unit.name + ".cu", std::as_bytes(std::span(unit.source))));
@@ -59,11 +61,11 @@ int main(int argc, char **argv) {
       std::cerr << text.error().render();
       return 1;
     }
-    units.push_back({name, text.take(), std::nullopt});
+    units.push_back({name, text.take(), std::nullopt, ""});
   }
   for (const KernelText &text : keys::all(sm))
     if (argc == 6 || std::any_of(argv + 6, argv + argc, [&](const char *key) { return text.name.find(key) != std::string::npos; }))
-      units.push_back({text.name, text.source(), text});
+      units.push_back({text.name, text.source(), text, ""});
   std::atomic<size_t> next = 0;
   std::atomic<bool> refused = false;
   std::mutex output;
@@ -79,6 +81,9 @@ int main(int argc, char **argv) {
     });
   for (std::thread &thread : team)
     thread.join();
+  for (const Unit &unit : units)
+    if (!unit.refused.empty())
+      std::cout << "refused: " << unit.refused << "\n";
   std::cout << "NVRTC " << nvrtc->major() << "." << nvrtc->minor() << ": " << units.size() << " units for sm_" << sm << "\n";
   return refused ? 1 : 0;
 }
