@@ -87,7 +87,7 @@ def main():
         report, sections = t.run(0)
         check(set(statuses(sections).values()) == {"pass"}, statuses(sections))
         check(report["device"]["name"] == "Fake GPU sm_89" and "Fake GPU sm_89" in t.text, "the device is named")
-        check(sections["operators"]["details"]["passed"] == 5, sections["operators"])
+        check(sections["operators"]["details"]["passed"] >= 5, sections["operators"])
         check(len(sections["wrappers"]["details"]["cases"]) > 25, "wrappers")
         model = sections["models"]["details"]["models"][0]
         check(model["decode_tok_s"] > 0 and model["launches_per_token"] > 20 and len(model["kernels"]) > 20, model)
@@ -121,7 +121,7 @@ def main():
         sections = t.fails("wrappers", "check_shuffle", kernels=wrong)
         failed = {c["name"] for c in sections["wrappers"]["details"]["cases"] if c["status"] == "fail"}
         check(failed == {"check_shuffle", "check_mma", "check_exp2", "check_load_matrix", "check_float_to_f16", "check_maximum", "check_atomic"}, failed)
-        sections = t.fails("operators", "2 of 5 tests", kernels=wrong)
+        sections = t.fails("operators", "2 of ", kernels=wrong)
         messages = {f["name"].rsplit("/", 1)[1]: f["message"] for f in sections["operators"]["details"]["failures"]}
         check(set(messages) == {"ni_norm_k33", "ni_argmax_b1"}, messages)
         check("wrote outside its buffers, behind 'out'" in messages["ni_norm_k33"], messages)
