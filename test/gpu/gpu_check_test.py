@@ -120,7 +120,7 @@ def main():
             "ni_argmax_b1_sm89.cu": [(".blocks = 1", ".blocks = 2")]})
         sections = t.fails("wrappers", "check_shuffle", kernels=wrong)
         failed = {c["name"] for c in sections["wrappers"]["details"]["cases"] if c["status"] == "fail"}
-        check(failed == {"check_shuffle", "check_mma", "check_exp2", "check_load_matrix", "check_float_to_f16", "check_maximum", "check_atomic"}, failed)
+        check(failed == {"check_shuffle", "check_mma", "check_mma_f16", "check_exp2", "check_load_matrix", "check_float_to_f16", "check_maximum", "check_atomic"}, failed)
         sections = t.fails("operators", "2 of ", kernels=wrong)
         messages = {f["name"].rsplit("/", 1)[1]: f["message"] for f in sections["operators"]["details"]["failures"]}
         check(set(messages) == {"ni_norm_k33", "ni_argmax_b1"}, messages)
