@@ -1,4 +1,4 @@
-// Integer linear maps of one activation row (q6: of two as well) with VNNI.
+// Integer linear maps of one activation row (q6 and w8: of two as well) with VNNI.
 //
 // The products of a unit leave sums in eight lanes per group. A tree of shuffles adds those of eight units up at once and
 // leaves one register of sixteen group sums, so that a conversion, a multiply-add in float and a register of scales serve eight
@@ -19,9 +19,10 @@ namespace ninfer::micro {
 inline constexpr int kTree = 8;
 /// Weight rows that they belong to.
 template <int bits> inline constexpr int kTreeRows = bits == 4 || bits == 8 ? 4 : 8;
-/// Bytes that a prefetch is ahead in the base plane, to the second-level cache; 1024 and 4096 are 5 % slower. 0: none, which is
-/// faster where the reads of a few trees fit into the reach of out-of-order execution.
-template <int bits, int Bytes> inline constexpr int64_t kTreeAhead = bits == 8 || (bits == 4 && Bytes == 1) ? 0 : 2048;
+/// Bytes that a prefetch is ahead in the base plane, to the second-level cache, for T activation rows. 0: none, which is faster
+/// where the reads of a few trees fit into the reach of out-of-order execution; half or twice as far is 5 % slower or the same.
+template <int bits, int Bytes, int T>
+inline constexpr int64_t kTreeAhead = bits == 8 ? (T == 1 ? 0 : 4096) : bits == 4 && Bytes == 1 && T == 1 ? 0 : 2048;
 
 /// Per quarter of the register: the sums of the lanes of that quarter of a, b, c, d.
 NI_INLINE I quarterSums(I a, I b, I c, I d) {
@@ -66,7 +67,7 @@ NI_INLINE void treeRows(const IntRow (&rows)[R], const uint8_t *x, int64_t k, fl
   using Ops = Operands<bits, Bytes>;
   using L = PackedLayout<W::kGroup, Bytes>;
   constexpr int kOps = Ops::kOps, kUnits = kTree / R; ///< of a row in a tree
-  constexpr int64_t ahead = kTreeAhead<bits, Bytes>;
+  constexpr int64_t ahead = kTreeAhead<bits, Bytes, T>;
   const L l = L::make(k);
   const int64_t units = W::units(k);
   F total[T]; // R == 4: lower half [even groups, odd groups]; R == 8: likewise for rows 0..3, then for rows 4..7
