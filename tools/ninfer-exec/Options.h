@@ -21,6 +21,7 @@ int runCommand(int argc, char **argv);
 int chatCommand(int argc, char **argv);
 int benchCommand(int argc, char **argv);
 int logitsCommand(int argc, char **argv);
+int perplexityCommand(int argc, char **argv);
 int embedCommand(int argc, char **argv);
 int serveCommand(int argc, char **argv);
 

@@ -79,7 +79,7 @@ Result<int> run(RunOptions &options) {
 int runCommand(int argc, char **argv) {
   RunOptions options;
   CLI::App app("Continue a prompt with a compiled model.\n"
-               "Other commands: ninfer-exec chat|serve|bench|logits|embed PLAN (each has --help).",
+               "Other commands: ninfer-exec chat|serve|bench|logits|perplexity|embed PLAN (each has --help).",
                "ninfer-exec");
   addCommonOptions(app, options.common);
   addPromptOptions(app, options.prompt);

@@ -20,7 +20,8 @@ int main(int argc, char **argv) {
   };
   constexpr Command commands[] = {
       {"run", runCommand},       {"chat", chatCommand},   {"serve", serveCommand},
-      {"bench", benchCommand}, {"logits", logitsCommand}, {"embed", embedCommand}};
+      {"bench", benchCommand},   {"logits", logitsCommand}, {"perplexity", perplexityCommand},
+      {"embed", embedCommand}};
   try {
     if (argc > 1)
       for (const Command &command : commands)

@@ -193,7 +193,7 @@ TEST_F(ExecTool, UsageErrors) {
       {{"bench", plan_, "--startup", "-p", "4"}, "", "excludes --startup"},
       {{"bench", plan_, "--startup", "--stats"}, "", "excludes --startup"},
       {{"bench", plan_, "--startup", "-t", "1,2"}, "", "one thread count"},
-      {{"chta", plan_}, "", "no command or plan 'chta'; commands: run, chat, serve, bench, logits, embed"},
+      {{"chta", plan_}, "", "no command or plan 'chta'; commands: run, chat, serve, bench, logits, perplexity, embed"},
       {{plan_, "-p", "x", "--no-such-option"}, "", "--no-such-option"},
       {{plan_, "-p", "x", "-t", "0"}, "", "--threads"},
       {{}, "", "plan"},
