@@ -7,6 +7,7 @@
 #include "compiler/Lowering.h"
 #include "compiler/Prepack.h"
 #include "compiler/Targets.h"
+#include "compiler/Tune.h"
 #include "models/Decoder.h"
 #include "schema/Describe.h"
 #include "schema/PackedFile.h"
@@ -82,11 +83,12 @@ Status checkReplaceable(const std::filesystem::path &output, const char (&magic)
 
 class Builder {
 public:
-  explicit Builder(const BuildOptions &options) : options_(options) {}
+  explicit Builder(const BuildOptions &options) : options_(options), tuner_(options) {}
 
   Result<BuildReport> run() {
     NINFER_RETURN_IF_ERROR(checkOptions());
     NINFER_ASSIGN_OR_RETURN(targets_, resolveTargets(options_.targets));
+    NINFER_RETURN_IF_ERROR(tuner_.prepare(targets_));
     NINFER_RETURN_IF_ERROR(openArtifact());
     NINFER_RETURN_IF_ERROR(chooseSizes());
     prepareContext(context_);
@@ -113,6 +115,8 @@ public:
     NINFER_RETURN_IF_ERROR(pack(plan));
     NINFER_RETURN_IF_ERROR(publish(plan));
     NINFER_RETURN_IF_ERROR(publishPacked());
+    NINFER_RETURN_IF_ERROR(tuner_.writeFile());
+    report_.tuningFile = tuner_.written();
     NINFER_RETURN_IF_ERROR(fillReport(plan));
     return std::move(report_);
   }
@@ -349,6 +353,10 @@ private:
       codegen.cacheDir = options_.cacheDir;
       codegen.threads = threads();
       codegen.progress = progressOf(target);
+      NINFER_ASSIGN_OR_RETURN(codegen.tuning, tuner_.choose(module, target, tuningFrom_[target.name]));
+      if (tuner_.active())
+        NINFER_RETURN_IF_ERROR(stage("tuning " + target.name));
+      tuning_[target.name] = codegen.tuning;
       auto object = compileKernels(module, *target.cpu, codegen);
       if (!object.ok())
         return object.takeStatus();
@@ -387,6 +395,8 @@ private:
                         {"kv_dtype", options_.kvDtype}};
     if (options_.draftTokens)
       input.provenance.emplace_back("draft_tokens", std::to_string(options_.draftTokens));
+    if (tuner_.active())
+      input.provenance.emplace_back("tuning", tuner_.digest());
     if (options_.traceLayers)
       input.provenance.emplace_back("trace_layers", "true");
     if (spec_.vision)
@@ -427,6 +437,12 @@ private:
     report_.explain = describeTrace(view);
     for (uint32_t t = 0; t < view->targets()->size(); ++t)
       describeTarget(view, *view->targets()->Get(t), report_.targets[t]);
+    for (TargetReport &target : report_.targets)
+      for (KernelReport &kernel : target.kernels)
+        if (const auto it = tuning_[target.name].find(kernel.name); it != tuning_[target.name].end()) {
+          kernel.tuning = tuningText(it->second);
+          kernel.tuningFrom = tuningFrom_[target.name][kernel.name];
+        }
     report_.peakRssBytes = peakRss();
     return {};
   }
@@ -457,7 +473,7 @@ private:
                                 kernel.kind() == plan::KernelKind::Elf    ? "elf"
                                 : kernel.kind() == plan::KernelKind::Cuda ? "cubin"
                                                                           : "builtin",
-                                kernel.scratch_bytes(), std::move(uses[i])});
+                                {}, {}, kernel.scratch_bytes(), std::move(uses[i])});
     }
     const PlanLedger ledger = planLedger(view, target);
     report.stateBytes = ledger.states;
@@ -482,6 +498,9 @@ private:
   ModelSpec spec_;
   bool policyUsed_ = false; ///< --activation-policy decided something
   GraphOptions graphOptions_;
+  Tuner tuner_;
+  std::map<std::string, std::map<std::string, CpuTuning>> tuning_;         ///< target, kernel
+  std::map<std::string, std::map<std::string, std::string>> tuningFrom_;
   mlir::MLIRContext context_;
 };
 

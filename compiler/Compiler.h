@@ -46,6 +46,16 @@ struct BuildOptions {
   bool traceLayers = false; ///< the residual stream after every step of it is an output of each phase
   unsigned threads = 0; ///< kernels compiled at the same time; 0: number of CPUs, at most 8
   std::string cacheDir; ///< compiled objects by content hash; empty: none
+  enum class Tune {
+    Off,     ///< kernels as they always were
+    Cache,   ///< choices measured by earlier builds, from cacheDir; the defaults for the others
+    Measure, ///< what cacheDir does not have is timed here, for tuneSeconds in all
+  };
+  Tune tune = Tune::Off;
+  double tuneSeconds = 0; ///< for timing; compiling the variants comes on top
+  /// Every choice comes from a tuning file: lockFile, or the one beside the output. Not with `tune`.
+  bool locked = false;
+  std::filesystem::path lockFile;
   std::string dumpDir;  ///< kernel code (.mlir, .ll) for reading; empty: none
   /// Name of a stage (emitStages()); its IR is handed to `emit` once per target.
   std::string emitStage;
@@ -60,6 +70,7 @@ std::vector<std::string> emitStages();
 
 struct KernelReport {
   std::string name, family, profile, code;
+  std::string tuning, tuningFrom; ///< "row_block=128 ..."; "locked", "cache", "measured", "default"; empty: no choices
   uint64_t scratchBytes = 0;
   std::vector<std::pair<std::string, size_t>> launches; ///< per phase
 };
@@ -85,6 +96,7 @@ struct BuildReport {
   int64_t layers = 0, vocabSize = 0, maxContext = 0, prefillChunk = 0;
   size_t parameters = 0;
   int64_t visionMaxPatches = 0; ///< 0: no vision tower
+  std::string tuningFile; ///< written beside the plan, or empty
   std::string output; ///< empty: dry run
   std::string prepacked; ///< file of packed weights; empty: none
   uint64_t prepackedBytes = 0;
@@ -99,7 +111,7 @@ struct BuildReport {
 };
 
 /// Builds, verifies, publishes. On failure nothing new is under options.output and an old file is
-/// untouched. Errors: of the folders below, and NB0402 unknown or repeated target, NB0403 option
+/// untouched. A tuning file is written after the plan. Errors: of the folders below, of Tune.h, and NB0402 unknown or repeated target, NB0403 option
 /// out of range (Usage); NB0404 packing; NB0410 graph or pass failed, NB0412 no admissible kernel (Unsupported);
 /// NB0540 cancelled (Interrupted).
 Result<BuildReport> build(const BuildOptions &options);

@@ -1,7 +1,9 @@
 // The build report as JSON and as text.
+#include "codegen/cpu/Tuning.h"
 #include "compiler/Compiler.h"
 
 #include <cstdio>
+#include <map>
 #include <nlohmann/json.hpp>
 
 namespace ninfer {
@@ -18,13 +20,18 @@ Json counts(const std::vector<std::pair<std::string, size_t>> &values) {
 
 Json targetJson(const BuildReport &report, const TargetReport &target) {
   Json kernels = Json::array();
-  for (const KernelReport &kernel : target.kernels)
+  for (const KernelReport &kernel : target.kernels) {
     kernels.push_back({{"name", kernel.name},
                        {"family", kernel.family},
                        {"profile", kernel.profile},
                        {"code", kernel.code},
                        {"scratch_bytes", kernel.scratchBytes},
                        {"launches", counts(kernel.launches)}});
+    if (!kernel.tuning.empty()) {
+      kernels.back()["tuning"] = kernel.tuning;
+      kernels.back()["tuning_from"] = kernel.tuningFrom;
+    }
+  }
   return {{"name", target.name},
           {"executor", target.executor},
           {"cpu_features", target.cpuFeatures},
@@ -75,7 +82,8 @@ std::string reportJson(const BuildReport &report, bool explain) {
                {"plan",
                 {{"file", report.output.empty() ? Json(nullptr) : Json(report.output)},
                  {"bytes", report.planBytes},
-                 {"sha256", report.planSha256}}},
+                 {"sha256", report.planSha256},
+                 {"tuning_file", report.tuningFile.empty() ? Json(nullptr) : Json(report.tuningFile)}}},
                {"prepacked", report.prepacked.empty() ? Json(nullptr)
                                                       : Json({{"file", report.prepacked},
                                                               {"bytes", report.prepackedBytes},
@@ -99,6 +107,17 @@ std::string reportText(const BuildReport &report) {
       out += ", " + phase + " " + std::to_string(count) + (count == 1 ? " launch" : " launches");
     if (target.codeBytes)
       out += ", code " + formatBytes(target.codeBytes);
+    std::map<std::string, size_t> from;
+    size_t changed = 0;
+    for (const KernelReport &kernel : target.kernels)
+      if (!kernel.tuning.empty()) {
+        ++from[kernel.tuningFrom];
+        changed += kernel.tuning != tuningText({});
+      }
+    for (const auto &[source, count] : from)
+      out += (source == from.begin()->first ? "\n  tuning: " : ", ") + std::to_string(count) + " " + source;
+    if (!from.empty())
+      out += "; " + std::to_string(changed) + " other than the default";
     out += "\n  memory for " + std::to_string(report.maxContext) + " positions: states " +
            formatBytes(target.stateBytes) + ", arena " + formatBytes(target.arenaBytes) +
            (target.onDevice ? ", packed weights " + formatBytes(target.packedBytes)

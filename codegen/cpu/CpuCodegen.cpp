@@ -80,6 +80,11 @@ Status ofKernel(const std::string &name, const CpuCodegenOptions &options, Statu
   return error;
 }
 
+CpuTuning tuningOf(KernelOp kernel, const CpuCodegenOptions &options) {
+  const auto it = options.tuning.find(kernel.getSymName().str());
+  return it == options.tuning.end() ? CpuTuning() : it->second;
+}
+
 /// ninfer.kernel -> LLVM IR in a context of its own.
 Status prepare(KernelOp kernel, const CpuCodegenOptions &options, Job &job) {
   std::string messages;
@@ -99,7 +104,7 @@ Status prepare(KernelOp kernel, const CpuCodegenOptions &options, Job &job) {
   job.kernel.symbol = cpu::kernelSymbol(kernel);
   std::string text = printed(kernel) + "\n";
   NINFER_RETURN_IF_ERROR(dump(options, job.kernel.symbol + ".mlir", text));
-  FailureOr<cpu::LoweredKernel> lowered = cpu::lowerKernel(kernel);
+  FailureOr<cpu::LoweredKernel> lowered = cpu::lowerKernel(kernel, tuningOf(kernel, options));
   if (mlir::failed(lowered))
     return failed("NB0482", "not implemented");
   job.kernel.scratchBytes = lowered->scratchBytes;

@@ -6,11 +6,13 @@
 #ifndef NINFER_CODEGEN_CPU_CPUCODEGEN_H
 #define NINFER_CODEGEN_CPU_CPUCODEGEN_H
 
+#include "codegen/cpu/Tuning.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "support/Status.h"
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -55,6 +57,7 @@ struct CpuCodegenOptions {
       dumpDir; ///< empty: none; otherwise <kernel>.mlir, .ll, .opt.ll of every kernel go there
   unsigned threads = 1; ///< kernels optimised and emitted at the same time
   std::string cacheDir; ///< empty: none; otherwise objects are kept there by content hash
+  std::map<std::string, CpuTuning> tuning; ///< by kernel name; the default for the others
   /// Called after each kernel, from one thread at a time, with the number done so far and the
   /// total.
   std::function<void(size_t done, size_t total, std::string_view kernel)> progress;

@@ -93,8 +93,8 @@ bool isBf16Vector(Value weight) {
   return !type.isMatrix() && type.getFormat() == Format::BF16;
 }
 
-KernelLowering::KernelLowering(KernelOp kernel)
-    : kernel(kernel), b(kernel.getContext(), kernel.getLoc(), kernelSymbol(kernel)) {}
+KernelLowering::KernelLowering(KernelOp kernel, const CpuTuning &tuning)
+    : kernel(kernel), tuning(tuning), b(kernel.getContext(), kernel.getLoc(), kernelSymbol(kernel)) {}
 
 LogicalResult KernelLowering::refuse(const llvm::Twine &why) {
   return kernel.emitError() << "no cpu code for family '" << kernel.getFamily() << "', profile '"
@@ -220,8 +220,8 @@ LogicalResult KernelLowering::forEachRow(Value rowsLike, llvm::function_ref<void
   return success();
 }
 
-FailureOr<LoweredKernel> lowerKernel(KernelOp kernel) {
-  KernelLowering l(kernel);
+FailureOr<LoweredKernel> lowerKernel(KernelOp kernel, const CpuTuning &tuning) {
+  KernelLowering l(kernel, tuning);
   if (failed(l.open()))
     return failure();
   llvm::StringRef family = kernel.getFamily(), profile = kernel.getProfile();

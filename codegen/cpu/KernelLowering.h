@@ -7,6 +7,7 @@
 #define NINFER_CODEGEN_CPU_KERNELLOWERING_H
 
 #include "codegen/cpu/KernelBuilder.h"
+#include "codegen/cpu/Tuning.h"
 #include "codegen/cpu/kernels/MicroKernels.h"
 #include "dialects/ninfer/NinferDialect.h"
 
@@ -25,14 +26,15 @@ struct LoweredKernel {
 std::string kernelSymbol(KernelOp kernel);
 
 /// Lowers by family and profile. What is not implemented is an error diagnostic on the kernel.
-mlir::FailureOr<LoweredKernel> lowerKernel(KernelOp kernel);
+mlir::FailureOr<LoweredKernel> lowerKernel(KernelOp kernel, const CpuTuning &tuning = {});
 
 /// State of one lowering, shared by the families.
 class KernelLowering {
 public:
-  explicit KernelLowering(KernelOp kernel);
+  KernelLowering(KernelOp kernel, const CpuTuning &tuning);
 
   KernelOp kernel;
+  CpuTuning tuning;
   KernelBuilder b;
   /// The operations of the kernel, be they in the kernel's own region or in one ninfer.fused.
   mlir::Block *body = nullptr;

@@ -4,8 +4,8 @@
 // A tile is a granule of output rows of one segment (Tiling.h), for all activation rows. Each call
 // normalises and packs the activation rows itself: that is less work than a barrier costs, and
 // keeps the packed rows in the caches of the core that reads them. Above one row, rows are taken
-// kRowBlock at a time, so that scratch does not grow with the prefill chunk, and outputs
-// kOutputBlock at a time, so that the epilogue finds them in the first-level cache.
+// in blocks, so that scratch does not grow with the prefill chunk, and outputs too, so that the
+// epilogue finds them in the first-level cache; how large is a choice (Tuning.h).
 #include "codegen/cpu/KernelLowering.h"
 
 #include "codegen/common/Tiling.h"
@@ -18,9 +18,6 @@ using namespace mlir;
 namespace ninfer::cpu {
 
 namespace {
-
-constexpr int64_t kRowBlock = 128;
-constexpr int64_t kOutputBlock = 2 * kMicroPanelRows;
 
 /// One result of the kernel.
 struct Segment {
@@ -174,7 +171,7 @@ LogicalResult LinearLowering::run() {
     return failure();
   Value rowsLike = segments.front().linear.getResult();
   maxRows = std::max<int64_t>(1, l.maxRowsOf(rowsLike) / group);
-  rowBlock = std::min(maxRows, kRowBlock);
+  rowBlock = std::min(maxRows, l.tuning.rowBlock);
   if (failed(chooseGranule()))
     return failure();
 
@@ -188,7 +185,7 @@ LogicalResult LinearLowering::run() {
           buffer = b.scratch(static_cast<uint64_t>(microPackedBytes(pack, rowBlock, k)));
         scratchBytes = std::max(scratchBytes, microLinearScratchBytes(pack, rowBlock));
         if (segment.up)
-          upRowLength = std::max(upRowLength, maxRows == 1 ? segment.n : kOutputBlock);
+          upRowLength = std::max(upRowLength, maxRows == 1 ? segment.n : l.tuning.outputBlock);
       }
   linearScratch = b.scratch(static_cast<uint64_t>(scratchBytes));
   if (norm)
@@ -233,12 +230,13 @@ void LinearLowering::emitRowBlock(Value firstRow, Value rows) {
       return b.min(b.mul(inside, granule), b.constant(segment.n));
     };
     Value begin = unit(b.tileBegin()), end = unit(b.tileEnd());
-    if (maxRows == 1) // one call for the whole range: its rows are read as streams far apart
+    // One call reads its rows as streams far apart.
+    const int64_t block = maxRows == 1 ? l.tuning.streamBlock : l.tuning.outputBlock;
+    if (block == 0)
       b.ifLess(begin, end, [&] { emitOutputs(segment, firstRow, rows, begin, end); });
     else
-      b.loop(begin, end, kOutputBlock, [&](Value from) {
-        emitOutputs(segment, firstRow, rows, from,
-                    b.min(b.add(from, b.constant(kOutputBlock)), end));
+      b.loop(begin, end, block, [&](Value from) {
+        emitOutputs(segment, firstRow, rows, from, b.min(b.add(from, b.constant(block)), end));
       });
   }
 }

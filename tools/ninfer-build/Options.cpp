@@ -29,12 +29,16 @@ Compiles the weights' directory into a plan for ninfer-exec. The weights themsel
   --emit-mlir STAGE          print the IR after: graph, bind-parameters, split-phases, specialize-shapes, fuse,
                              admit-kernels, outline-kernels, plan-memory (without -o nothing else is done)
   --dump-kernels DIR         keep the code of every kernel (.mlir, .ll, .opt.ll)
-  --cache DIR                keep compiled kernels by content hash
+  --cache DIR                keep compiled kernels and measured choices by content hash
+  --tune off|cache|SECONDS   choices of CPU kernels: as always (default), measured by earlier builds (--cache), or
+                             timed on this machine for so long in all; written to PLAN.bin.tuning
+  --locked, --locked=FILE    take every choice from PLAN.bin.tuning, or from FILE; one that is not there is an error
   -t, --threads N            kernels compiled at the same time (default: CPUs, at most 8)
   --progress auto|on|off|json   on standard error (default auto)
   -h, --help   --version
 
-exit codes: 0 ok, 1 failed, 2 usage, 3 bad file, 5 unsupported model or operation, 6 out of memory, 130 interrupted
+exit codes: 0 ok, 1 failed, 2 usage, 3 bad file, 5 unsupported model or operation, 6 out of memory, 7 not in the
+tuning file (--locked), 130 interrupted
 )";
 
 namespace {
@@ -133,6 +137,10 @@ private:
       return string(build.dumpDir);
     if (name_ == "--cache")
       return string(build.cacheDir);
+    if (name_ == "--tune")
+      return tune();
+    if (name_ == "--locked")
+      return locked();
     if (name_ == "-t" || name_ == "--threads")
       return threads(build.threads);
     if (name_ == "--activation-policy")
@@ -218,6 +226,32 @@ private:
     NINFER_RETURN_IF_ERROR(choice(text, {"A16Only", "AllowA8", "AllowA4"}));
     line_.build.activationPolicy = activationPolicyFromName(text);
     return {};
+  }
+
+  /// off, cache, or seconds.
+  Status tune() {
+    using Tune = BuildOptions::Tune;
+    BuildOptions &build = line_.build;
+    std::string text;
+    NINFER_RETURN_IF_ERROR(string(text));
+    double seconds = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
+    build.tune = text == "off" ? Tune::Off : text == "cache" ? Tune::Cache : Tune::Measure;
+    if (build.tune != Tune::Measure)
+      return {};
+    constexpr double kMost = 86400;
+    if (error != std::errc() || end != text.data() + text.size() || !(seconds > 0 && seconds <= kMost))
+      return usage("option --tune: expected off, cache or seconds up to 86400, got '" + text + "'");
+    build.tuneSeconds = seconds;
+    return {};
+  }
+
+  /// A value only as --locked=FILE: the word behind may be the artifact.
+  Status locked() {
+    line_.build.locked = true;
+    if (!hasInline_)
+      return {};
+    return path(line_.build.lockFile);
   }
 
   Status report() {

@@ -57,7 +57,8 @@ Result<CpuObject> compileText(const std::string &text, const CpuTarget &target,
 }
 
 std::unique_ptr<Compiled> Compiled::fromText(const std::string &text,
-                                             const std::string &targetName) {
+                                             const std::string &targetName,
+                                             const std::map<std::string, CpuTuning> &tuning) {
   Result<CpuTarget> target = resolveCpuTarget(targetName);
   if (!target.ok()) {
     ADD_FAILURE() << target.error().render();
@@ -65,6 +66,7 @@ std::unique_ptr<Compiled> Compiled::fromText(const std::string &text,
   }
   CpuCodegenOptions options;
   options.threads = 2;
+  options.tuning = tuning;
   if (const char *dump = std::getenv("NINFER_TEST_DUMP"))
     options.dumpDir = std::string(dump) + "/" + targetName;
   Result<CpuObject> object = compileText(text, *target, options);

@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include <cstddef>
+#include <map>
 #include <memory>
 #include <random>
 #include <string>
@@ -43,7 +44,8 @@ private:
 class Compiled {
 public:
   /// Fails the test on an error.
-  static std::unique_ptr<Compiled> fromText(const std::string &text, const std::string &target);
+  static std::unique_ptr<Compiled> fromText(const std::string &text, const std::string &target,
+                                            const std::map<std::string, CpuTuning> &tuning = {});
   ~Compiled();
 
   const CpuObject &object() const { return object_; }

@@ -35,6 +35,11 @@ TEST_F(ToolTest, CommandLineErrors) {
       {model, "-o", "p", "--report", "xml"},
       {model, "-o", "p", "--dry-run"},
       {model, "-o", "p", "--explain=yes"},
+      {model, "-o", "p", "--tune", "fast"},
+      {model, "-o", "p", "--tune=0"},
+      {model, "-o", "p", "--tune=-1"},
+      {model, "-o", "p", "--locked="},
+      {model, "-o", "p", "--locked", "--target", "reference"},
       {model, "-o", "p", "--target", "cpu:i486"},
       {model, "--emit-mlir", "graph", "--report", "json"},
   };
