@@ -350,7 +350,7 @@ private:
       section.cpuFeatures = target.cpu->features;
       CpuCodegenOptions codegen;
       codegen.dumpDir = options_.dumpDir;
-      codegen.cacheDir = options_.cacheDir;
+      codegen.cache = options_.cache;
       codegen.threads = threads();
       codegen.progress = progressOf(target);
       NINFER_ASSIGN_OR_RETURN(codegen.tuning, tuner_.choose(module, target, tuningFrom_[target.name]));
@@ -369,7 +369,7 @@ private:
     } else if (target.executor == "cuda") {
       cuda::CodegenOptions codegen;
       codegen.dumpDir = options_.dumpDir;
-      codegen.cacheDir = options_.cacheDir;
+      codegen.cache = options_.cache;
       codegen.threads = threads();
       codegen.progress = progressOf(target);
       NINFER_ASSIGN_OR_RETURN(section.cuda, cuda::compileKernels(module, *target.device, codegen));

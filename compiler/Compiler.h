@@ -5,6 +5,7 @@
 #define NINFER_COMPILER_COMPILER_H
 
 #include "artifact/formats/Format.h"
+#include "codegen/common/ObjectCache.h"
 #include "support/Progress.h"
 #include "support/Status.h"
 
@@ -29,7 +30,7 @@ struct BuildOptions {
   /// Packed weights of the CUDA targets go to this file (schema/PackedFile.h); a file already there is replaced when it is
   /// one of these or empty, else refused (NB0905). Empty: none. Published behind the plan.
   std::filesystem::path prepack;
-  /// Any of reference, cpu:native, cpu:x86-64-v3, cpu:x86-64-v4, cpu:znver4, cuda:sm_N; one section
+  /// Any of reference, cpu:native, cpu:x86-64-v3, cpu:x86-64-v4, cpu:znver4, cpu:aarch64, cuda:sm_N; one section
   /// of the plan each.
   std::vector<std::string> targets = {"cpu:native"};
   std::optional<int64_t> maxContext;   ///< positions; default min(model, 4096)
@@ -45,11 +46,11 @@ struct BuildOptions {
   std::optional<ActivationPolicy> activationPolicy;
   bool traceLayers = false; ///< the residual stream after every step of it is an output of each phase
   unsigned threads = 0; ///< kernels compiled at the same time; 0: number of CPUs, at most 8
-  std::string cacheDir; ///< compiled objects by content hash; empty: none
+  CachePlace cache; ///< compiled objects and measured choices by content hash
   enum class Tune {
     Off,     ///< kernels as they always were
-    Cache,   ///< choices measured by earlier builds, from cacheDir; the defaults for the others
-    Measure, ///< what cacheDir does not have is timed here, for tuneSeconds in all
+    Cache,   ///< choices measured by earlier builds, from the cache; the defaults for the others
+    Measure, ///< what the cache does not have is timed here, for tuneSeconds in all
   };
   Tune tune = Tune::Off;
   double tuneSeconds = 0; ///< for timing; compiling the variants comes on top

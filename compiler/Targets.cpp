@@ -18,7 +18,7 @@ Status unknown(const std::string &name, const std::string &why) {
       cuda += std::string(", cuda:") + std::string(device.alias);
   for (uint32_t sm : kCudaArchitectures)
     cuda += ", cuda:sm_" + std::to_string(sm);
-  status.help("targets: reference, cpu:native, cpu:x86-64-v3, cpu:x86-64-v4, cpu:znver4" + cuda);
+  status.help("targets: reference, cpu:native, cpu:x86-64-v3, cpu:x86-64-v4, cpu:znver4, cpu:aarch64" + cuda);
   return status;
 }
 

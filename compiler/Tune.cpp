@@ -43,6 +43,14 @@ std::string micros(double ns) {
   return text;
 }
 
+Status writeCached(const std::string &directory, const std::string &path, const std::string &text) {
+  std::error_code failed;
+  std::filesystem::create_directories(directory, failed);
+  if (failed)
+    return makeError(ErrorKind::Failed, "NB0907", directory + ": cannot make the cache directory: " + failed.message());
+  return writeFileAtomically(path, std::as_bytes(std::span(text.data(), text.size())));
+}
+
 Status interrupted() { return makeError(ErrorKind::Interrupted, "NB0540", "interrupted while timing kernels, no plan written"); }
 
 } // namespace
@@ -67,14 +75,14 @@ Status Tuner::prepare(const std::vector<BuildTarget> &targets) {
     NINFER_ASSIGN_OR_RETURN(bound_, TuningTable::parse(text, boundName_));
     return {};
   }
-  if (options_.tune == Tune::Cache && options_.cacheDir.empty())
-    return makeError(ErrorKind::Usage, "NB0403", "--tune=cache takes earlier measurements from the cache, and there is none (--cache DIR)");
+  if (options_.tune == Tune::Cache && options_.cache.directory.empty())
+    return makeError(ErrorKind::Usage, "NB0403", "--tune=cache takes earlier measurements from the cache, and there is none (--cache)");
   if (options_.tune == Tune::Measure)
     for (const BuildTarget &target : targets) {
       if (!target.cpu)
         continue;
       NINFER_ASSIGN_OR_RETURN(const CpuTarget native, resolveCpuTarget("native"));
-      if (target.cpu->level <= native.level)
+      if (architectureOf(target.cpu->level) == architectureOf(native.level) && target.cpu->level <= native.level)
         continue;
       Status status = makeError(ErrorKind::TargetMismatch, "NB0544",
                                 "--tune times kernels on this machine, which runs cpu:" + native.name + " at most, not " + target.name);
@@ -117,7 +125,7 @@ Result<std::map<std::string, CpuTuning>> Tuner::choose(mlir::ModuleOp module, co
       keep(name, *entry, "locked");
       continue;
     }
-    if (!options_.cacheDir.empty()) {
+    if (!options_.cache.directory.empty()) {
       // What is unreadable there is as good as absent: the cache is nobody's only copy.
       auto text = readFile(cachePath(request->digest), kMostFileBytes);
       auto table = text.ok() ? TuningTable::parse(*text, cachePath(request->digest)) : Result<TuningTable>(text.takeStatus());
@@ -140,7 +148,7 @@ Result<std::map<std::string, CpuTuning>> Tuner::choose(mlir::ModuleOp module, co
   cpu::MeasureOptions measure;
   measure.seconds = options_.tuneSeconds / double(open.size()) / double(cpuTargets_);
   measure.threads = std::clamp(std::thread::hardware_concurrency(), 1u, kMostThreads);
-  measure.cacheDir = options_.cacheDir;
+  measure.cache = options_.cache;
   measure.cancelled = options_.cancelled;
   Progress progress("tuning " + where, open.size(), options_.progress);
   for (Open &entry : open) {
@@ -152,15 +160,13 @@ Result<std::map<std::string, CpuTuning>> Tuner::choose(mlir::ModuleOp module, co
     TuningEntry line{where, name, entry.request.digest, measured.best,
                      measured.best == CpuTuning() ? micros(measured.defaultNs)
                                                   : micros(measured.bestNs) + ", default " + micros(measured.defaultNs)};
-    if (!options_.cacheDir.empty()) {
+    if (!options_.cache.directory.empty()) {
       TuningTable one;
       one.add(line);
       const std::string text = one.render();
-      std::error_code failed;
-      std::filesystem::create_directories(options_.cacheDir, failed);
-      if (failed)
-        return makeError(ErrorKind::Failed, "NB0907", options_.cacheDir + ": cannot make the cache directory: " + failed.message());
-      NINFER_RETURN_IF_ERROR(writeFileAtomically(cachePath(line.digest), std::as_bytes(std::span(text.data(), text.size()))));
+      Status kept = writeCached(options_.cache.directory, cachePath(line.digest), text);
+      if (!kept.ok() && !options_.cache.optional)
+        return kept;
     }
     keep(name, std::move(line), "measured");
     progress.add(1);

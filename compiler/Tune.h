@@ -37,7 +37,7 @@ public:
   std::string written() const;
 
 private:
-  std::string cachePath(const std::string &digest) const { return options_.cacheDir + "/" + digest + ".tuning"; }
+  std::string cachePath(const std::string &digest) const { return options_.cache.directory + "/" + digest + ".tuning"; }
 
   const BuildOptions &options_;
   TuningTable bound_;  ///< of --locked

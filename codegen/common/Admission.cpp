@@ -171,7 +171,7 @@ void checkEnums(Checks &checks, const KernelFamily &family, const KernelSignatur
 
 Verdict judge(const KernelFamily &family, const KernelSignature &s, const KernelTarget &target) {
   Checks checks;
-  for (std::string_view feature : family.features)
+  for (std::string_view feature : target.hasFeature("neon") ? family.neonFeatures : family.features)
     if (!target.hasFeature(feature))
       checks.fail("target feature", feature, "a target without it");
   checkEnums(checks, family, s);

@@ -11,6 +11,7 @@ namespace ninfer {
 namespace {
 
 constexpr std::string_view kAvx2[] = {"avx2", "fma", "f16c"};
+constexpr std::string_view kNeon[] = {"neon", "dotprod"};
 constexpr std::string_view kSm80[] = {"sm_80"}; ///< mma of bfloat16, cp.async
 constexpr std::string_view kSm75[] = {"sm_75"}; ///< mma of binary16: kernels that are proven with both
 
@@ -86,6 +87,7 @@ KernelFamily family(std::string_view name, std::string_view executor, OpKind op)
 KernelFamily cpu(std::string_view name, OpKind op) {
   KernelFamily f = family(name, "cpu", op);
   f.features = kAvx2;
+  f.neonFeatures = kNeon;
   f.normFormats = {Format::BF16};
   return f;
 }

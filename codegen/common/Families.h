@@ -87,6 +87,8 @@ struct KernelFamily {
 
   /// Target features, all needed.
   std::span<const std::string_view> features = {};
+  /// The same on a target that has neon, that is aarch64.
+  std::span<const std::string_view> neonFeatures = {};
   /// Greater wins among the accepted. A function: the better profile depends on the formats.
   int (*priority)(const KernelSignature &) = nullptr;
 };

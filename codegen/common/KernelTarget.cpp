@@ -29,8 +29,10 @@ Result<KernelTarget> parseKernelTarget(std::string_view name) {
     v4.push_back("avx512vnni");
     return KernelTarget{std::string(name), "cpu", v4};
   }
+  if (name == "cpu:aarch64")
+    return KernelTarget{std::string(name), "cpu", {"neon", "dotprod"}};
   Error error = makeError(ErrorKind::Usage, "NB0401", "unknown target '" + std::string(name) + "'");
-  error.help.push_back("targets: reference, cpu:x86-64-v3, cpu:x86-64-v4, cpu:znver4, cuda:sm_N with N one of 75, 80, 86, 89, 90, 100, "
+  error.help.push_back("targets: reference, cpu:x86-64-v3, cpu:x86-64-v4, cpu:znver4, cpu:aarch64, cuda:sm_N with N one of 75, 80, 86, 89, 90, 100, "
                        "103, 120, 121");
   return error;
 }

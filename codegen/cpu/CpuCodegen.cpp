@@ -137,7 +137,7 @@ Status prepareOutlined(MLIRContext *context, const std::string &microKernel, LLV
 /// LLVM IR -> object, or the object of an earlier build.
 Status finish(Job &job, const CpuTarget &target, const CpuCodegenOptions &options,
               std::string_view bitcode, const std::string &bitcodeDigest) {
-  ObjectCache cache(options.cacheDir);
+  ObjectCache cache(options.cache);
   std::string key = keyOf(job.ir, target, bitcodeDigest);
   if (options.dumpDir.empty()) // dumps want the optimised code
     if (std::optional<std::vector<char>> object = cache.find(key)) {
@@ -233,8 +233,8 @@ Result<CpuObject> compileKernels(ModuleOp module, const CpuTarget &target,
     symbols.push_back(job.kernel.symbol);
     out.kernels.push_back(std::move(job.kernel));
   }
-  NINFER_ASSIGN_OR_RETURN(out.elf, cpu::linkSharedObject(objects));
-  NINFER_RETURN_IF_ERROR(cpu::checkSharedObject(out.elf, symbols));
+  NINFER_ASSIGN_OR_RETURN(out.elf, cpu::linkSharedObject(objects, architectureOf(target.level)));
+  NINFER_RETURN_IF_ERROR(cpu::checkSharedObject(out.elf, symbols, architectureOf(target.level)));
   NINFER_RETURN_IF_ERROR(
       dump(options, "kernels.so", std::string_view(out.elf.data(), out.elf.size())));
   return out;

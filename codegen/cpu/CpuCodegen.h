@@ -6,6 +6,7 @@
 #ifndef NINFER_CODEGEN_CPU_CPUCODEGEN_H
 #define NINFER_CODEGEN_CPU_CPUCODEGEN_H
 
+#include "codegen/common/ObjectCache.h"
 #include "codegen/cpu/Tuning.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "support/Status.h"
@@ -19,19 +20,25 @@
 
 namespace ninfer {
 
-/// Instruction-set level of the micro-kernels. A level includes the ones before it.
+/// Instruction-set level of the micro-kernels. A level of x86-64 includes the ones before it.
 enum class CpuLevel : uint8_t {
-  V3,     ///< AVX2, FMA, F16C, BMI2
-  V4,     ///< + AVX-512 F, BW, CD, DQ, VL
-  V4Vnni, ///< + AVX-512 VNNI
+  V3,      ///< AVX2, FMA, F16C, BMI2
+  V4,      ///< + AVX-512 F, BW, CD, DQ, VL
+  V4Vnni,  ///< + AVX-512 VNNI
+  Aarch64, ///< armv8.2-a with dotprod: another architecture
 };
 
-/// "v3", "v4", "v4vnni".
+enum class CpuArchitecture : uint8_t { X86_64, Aarch64 };
+constexpr CpuArchitecture architectureOf(CpuLevel level) {
+  return level == CpuLevel::Aarch64 ? CpuArchitecture::Aarch64 : CpuArchitecture::X86_64;
+}
+
+/// "v3", "v4", "v4vnni", "aarch64".
 std::string_view cpuLevelName(CpuLevel level);
 
 /// A CPU the machine code is made for.
 struct CpuTarget {
-  std::string name; ///< "x86-64-v3", "x86-64-v4" or "znver4"; "native" resolves to one of these
+  std::string name; ///< "x86-64-v3", "x86-64-v4", "znver4" or "aarch64"; "native" resolves to one of the x86 ones
   CpuLevel level = CpuLevel::V3;
   std::string llvmCpu;        ///< LLVM's -mcpu: fixes the instructions that may be emitted
   std::string llvmFeatures;   ///< LLVM's -mattr on top of it, e.g. "+avx512vnni"
@@ -39,12 +46,12 @@ struct CpuTarget {
   unsigned vectorWidth = 256; ///< preferred vector width, bits
   /// What the loader must find on the machine, in LLVM's spelling: sse3 ssse3 sse4.1 sse4.2 popcnt
   /// cx16 sahf movbe avx avx2 fma f16c bmi bmi2 lzcnt, then avx512f avx512bw avx512cd avx512dq
-  /// avx512vl, then avx512vnni.
+  /// avx512vl, then avx512vnni. aarch64: fp-armv8 neon crc lse rdm dotprod.
   std::vector<std::string> features;
 };
 
-/// Accepts "x86-64-v3", "x86-64-v4", "znver4" (level V4Vnni) and "native" (best level of this
-/// host). Errors: NB0480 unknown name; NB0481 native host below x86-64-v3, naming the missing
+/// Accepts "x86-64-v3", "x86-64-v4", "znver4" (level V4Vnni), "aarch64" and "native" (best level of
+/// this host, which must be an x86-64 one). Errors: NB0480 unknown name; NB0481 native host below x86-64-v3, naming the missing
 /// features.
 Result<CpuTarget> resolveCpuTarget(std::string_view name);
 
@@ -56,7 +63,7 @@ struct CpuCodegenOptions {
   std::string
       dumpDir; ///< empty: none; otherwise <kernel>.mlir, .ll, .opt.ll of every kernel go there
   unsigned threads = 1; ///< kernels optimised and emitted at the same time
-  std::string cacheDir; ///< empty: none; otherwise objects are kept there by content hash
+  CachePlace cache; ///< empty: none; otherwise objects are kept there by content hash
   std::map<std::string, CpuTuning> tuning; ///< by kernel name; the default for the others
   /// Called after each kernel, from one thread at a time, with the number done so far and the
   /// total.
@@ -73,7 +80,7 @@ struct CpuKernel {
 struct CpuObject {
   std::vector<char> elf;          ///< no relocations, no NEEDED; same input, same bytes
   std::vector<CpuKernel> kernels; ///< in the order of the kernels in the module
-  size_t cacheHits = 0;           ///< objects taken from cacheDir
+  size_t cacheHits = 0;           ///< objects taken from the cache
 };
 
 /// Compiles every `ninfer.kernel` of `module`, which is not changed. Its context gets the LLVM,

@@ -15,6 +15,8 @@ std::string_view cpuLevelName(CpuLevel level) {
     return "v4";
   case CpuLevel::V4Vnni:
     return "v4vnni";
+  case CpuLevel::Aarch64:
+    return "aarch64";
   }
   return "";
 }
@@ -29,12 +31,24 @@ constexpr std::string_view v3Features[] = {"sse3", "ssse3", "sse4.1", "sse4.2", 
 constexpr std::string_view v4Features[] = {"avx512f", "avx512bw", "avx512cd", "avx512dq",
                                            "avx512vl"};
 constexpr std::string_view vnniFeatures[] = {"avx512vnni"};
+// What LLVM may use under +v8.2a,+dotprod (the system's part of v8.2a is no business of kernels).
+constexpr std::string_view armFeatures[] = {"fp-armv8", "neon", "crc", "lse", "rdm", "dotprod"};
 
 CpuTarget makeTarget(CpuLevel level) {
   CpuTarget target;
   target.level = level;
+  if (level == CpuLevel::Aarch64) {
+    target.name = "aarch64";
+    target.llvmCpu = "generic";
+    target.llvmFeatures = "+v8.2a,+dotprod";
+    target.vectorWidth = 128;
+    target.features.assign(std::begin(armFeatures), std::end(armFeatures));
+    return target;
+  }
   target.features.assign(std::begin(v3Features), std::end(v3Features));
   switch (level) {
+  case CpuLevel::Aarch64:
+    break;
   case CpuLevel::V3:
     target.name = target.llvmCpu = "x86-64-v3";
     return target;
@@ -81,7 +95,7 @@ Result<CpuTarget> bestCpuTarget(const std::vector<std::string> &hostFeatures) {
 }
 
 Result<CpuTarget> resolveCpuTarget(std::string_view name) {
-  for (CpuLevel level : {CpuLevel::V3, CpuLevel::V4, CpuLevel::V4Vnni})
+  for (CpuLevel level : {CpuLevel::V3, CpuLevel::V4, CpuLevel::V4Vnni, CpuLevel::Aarch64})
     if (CpuTarget target = makeTarget(level); target.name == name)
       return target;
   if (name == "native") {
@@ -93,7 +107,7 @@ Result<CpuTarget> resolveCpuTarget(std::string_view name) {
   }
   Error error =
       makeError(ErrorKind::Usage, "NB0480", "unknown cpu target '" + std::string(name) + "'");
-  error.help.push_back("cpu targets are x86-64-v3, x86-64-v4, znver4 and native");
+  error.help.push_back("cpu targets are x86-64-v3, x86-64-v4, znver4, aarch64 and native");
   return error;
 }
 

@@ -71,7 +71,8 @@ std::string oneLine(std::string text) {
 
 } // namespace
 
-Result<std::vector<char>> linkSharedObject(const std::vector<std::vector<char>> &objects) {
+Result<std::vector<char>> linkSharedObject(const std::vector<std::vector<char>> &objects,
+                                           CpuArchitecture architecture) {
   static std::mutex turn;
   std::lock_guard<std::mutex> lock(turn);
 
@@ -104,7 +105,7 @@ Result<std::vector<char>> linkSharedObject(const std::vector<std::vector<char>> 
 
   std::vector<const char *> args = {"ld.lld",         "-shared",
                                     "-nostdlib",      "-m",
-                                    "elf_x86_64",     "-z",
+                                    architecture == CpuArchitecture::Aarch64 ? "aarch64linux" : "elf_x86_64", "-z",
                                     "noexecstack",    "-z",
                                     "relro",          "--hash-style=gnu",
                                     "--gc-sections",  "--build-id=none",
@@ -127,7 +128,8 @@ Result<std::vector<char>> linkSharedObject(const std::vector<std::vector<char>> 
   return elf;
 }
 
-Status checkSharedObject(std::span<const char> elf, const std::vector<std::string> &symbols) {
+Status checkSharedObject(std::span<const char> elf, const std::vector<std::string> &symbols,
+                         CpuArchitecture architecture) {
   using File = llvm::object::ELF64LEFile;
   auto broken = [](llvm::Error error) {
     return linkError("the linked object is not readable: " + llvm::toString(std::move(error)));
@@ -136,8 +138,10 @@ Status checkSharedObject(std::span<const char> elf, const std::vector<std::strin
   if (!file)
     return broken(file.takeError());
   if (file->getHeader().e_type != llvm::ELF::ET_DYN ||
-      file->getHeader().e_machine != llvm::ELF::EM_X86_64)
-    return linkError("the linked object is not an x86-64 shared object");
+      file->getHeader().e_machine !=
+          (architecture == CpuArchitecture::Aarch64 ? llvm::ELF::EM_AARCH64 : llvm::ELF::EM_X86_64))
+    return linkError(std::string("the linked object is not an ") +
+                     (architecture == CpuArchitecture::Aarch64 ? "aarch64" : "x86-64") + " shared object");
 
   auto headers = file->program_headers();
   if (!headers)

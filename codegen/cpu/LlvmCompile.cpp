@@ -29,7 +29,9 @@ namespace ninfer::cpu {
 
 namespace {
 
-constexpr const char *tripleName = "x86_64-unknown-linux-gnu";
+const char *tripleOf(const CpuTarget &target) {
+  return architectureOf(target.level) == CpuArchitecture::Aarch64 ? "aarch64-unknown-linux-gnu" : "x86_64-unknown-linux-gnu";
+}
 
 Error codegenError(std::string message) {
   return makeError(ErrorKind::Failed, "NB0483", std::move(message));
@@ -201,18 +203,23 @@ Status compileUnguarded(llvm::Module &module, const CpuTarget &target, std::stri
 
 } // namespace
 
-void initialiseX86() {
+void initialiseBackends() {
   static std::once_flag once;
   std::call_once(once, [] {
     LLVMInitializeX86TargetInfo();
     LLVMInitializeX86Target();
     LLVMInitializeX86TargetMC();
     LLVMInitializeX86AsmPrinter();
+    LLVMInitializeAArch64TargetInfo();
+    LLVMInitializeAArch64Target();
+    LLVMInitializeAArch64TargetMC();
+    LLVMInitializeAArch64AsmPrinter();
   });
 }
 
 Result<std::unique_ptr<llvm::TargetMachine>> makeTargetMachine(const CpuTarget &target) {
-  initialiseX86();
+  initialiseBackends();
+  const char *tripleName = tripleOf(target);
   std::string message;
   llvm::Triple triple(tripleName);
   const llvm::Target *backend = llvm::TargetRegistry::lookupTarget(triple, message);

@@ -17,8 +17,8 @@ class TargetMachine;
 
 namespace ninfer::cpu {
 
-/// Registers LLVM's X86 backend; idempotent, thread-safe.
-void initialiseX86();
+/// Registers LLVM's X86 and AArch64 backends; idempotent, thread-safe.
+void initialiseBackends();
 
 /// LLVM's machine for a target, position-independent; NB0483 if this LLVM does not know its CPU
 /// name.

@@ -27,7 +27,7 @@ std::optional<TuningRequest> tuningRequest(KernelOp kernel, const CpuTarget &tar
 struct MeasureOptions {
   double seconds = 1;   ///< for timing one kernel; compiling comes on top
   unsigned threads = 1; ///< that run its tiles together, and that compile
-  std::string cacheDir; ///< for the code of the variants; empty: none
+  CachePlace cache; ///< for the code of the variants; empty: none
   std::function<bool()> cancelled;
 };
 

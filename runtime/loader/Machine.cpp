@@ -15,6 +15,8 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#elif defined(__aarch64__)
+#include <sys/auxv.h>
 #endif
 
 namespace ninfer {
@@ -119,15 +121,26 @@ void detectCpu(Machine &machine) {
   machine.brand.erase(machine.brand.find_last_not_of(' ') + 1);
 }
 
-#else
+#elif defined(__aarch64__)
+
+/// AT_HWCAP of Linux (arch/arm64/include/uapi/asm/hwcap.h) under LLVM's names.
+constexpr struct {
+  const char *name;
+  unsigned long bit;
+} kCaps[] = {{"fp-armv8", 1ul << 0}, {"neon", 1ul << 1},       {"crc", 1ul << 7},     {"lse", 1ul << 8},
+             {"fullfp16", 1ul << 10}, {"rdm", 1ul << 12}, {"dotprod", 1ul << 20}, {"sve", 1ul << 22}};
 
 void detectCpu(Machine &machine) {
-#if defined(__aarch64__)
   machine.architecture = "aarch64";
-#else
-  machine.architecture = "other";
-#endif
+  const unsigned long caps = getauxval(AT_HWCAP);
+  for (const auto &cap : kCaps)
+    if (caps & cap.bit)
+      machine.features.insert(cap.name);
 }
+
+#else
+
+void detectCpu(Machine &machine) { machine.architecture = "other"; }
 
 #endif
 

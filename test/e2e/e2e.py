@@ -53,6 +53,8 @@ def check(condition, text):
 class Case:
     def __init__(self, args, tmp):
         self.bin, self.tiny_tool, self.tmp = args.bin, args.tiny, tmp
+        self.exec_command = args.exec.split() if args.exec else [self.tool("ninfer-exec")]
+        self.given_targets = args.targets.split(",") if args.targets else None
 
     def tool(self, name):
         return os.path.join(self.bin, name)
@@ -76,11 +78,13 @@ class Case:
         return path
 
     def logits(self, plan, target, tokens, *options):
-        out = self.run(self.tool("ninfer-exec"), "logits", plan, "--target", target, "--tokens",
+        out = self.run(*self.exec_command, "logits", plan, "--target", target, "--tokens",
                        ",".join(map(str, tokens)), "-o", "raw", *options).stdout
         return array.array("f", out)
 
     def targets(self):
+        if self.given_targets:
+            return self.given_targets
         flags = set(re.search(r"^flags\s*: (.*)$", open("/proc/cpuinfo").read(), re.M).group(1).split())
         out = ["reference", "cpu:x86-64-v3"]
         return out + (["cpu:x86-64-v4"] if {"avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512cd"} <= flags else [])
@@ -491,6 +495,8 @@ def main():
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ap.add_argument("--bin", required=True)
     ap.add_argument("--tiny", required=True, help="the make_tiny_artifact tool")
+    ap.add_argument("--exec", help="command line of ninfer-exec for the logits cases, say under an emulator")
+    ap.add_argument("--targets", help="targets of those cases, separated by commas, instead of what this machine runs")
     ap.add_argument("case", choices=sorted(CASES))
     args = ap.parse_args()
     with tempfile.TemporaryDirectory() as tmp:

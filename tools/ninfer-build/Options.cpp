@@ -9,7 +9,7 @@ const char kUsage[] = R"(usage: ninfer-build MODEL.ninfer -o PLAN.bin [options]
 Compiles the weights' directory into a plan for ninfer-exec. The weights themselves are read for --prepack only.
 
   -o, --output FILE          the plan; an existing plan is replaced when the new one is complete, another file never
-  --target T                 cpu:native (default), cpu:x86-64-v3, cpu:x86-64-v4, cpu:znver4, reference,
+  --target T                 cpu:native (default), cpu:x86-64-v3, cpu:x86-64-v4, cpu:znver4, cpu:aarch64, reference,
                              cuda:sm_89 and other architectures, cuda:rtx4090 and other cards;
                              repeat it for a plan with several targets
   --max-context N            positions of one context (default: the model's, at most 4096)
@@ -29,7 +29,8 @@ Compiles the weights' directory into a plan for ninfer-exec. The weights themsel
   --emit-mlir STAGE          print the IR after: graph, bind-parameters, split-phases, specialize-shapes, fuse,
                              admit-kernels, outline-kernels, plan-memory (without -o nothing else is done)
   --dump-kernels DIR         keep the code of every kernel (.mlir, .ll, .opt.ll)
-  --cache DIR                keep compiled kernels and measured choices by content hash
+  --cache DIR|off            compiled kernels and measured choices by content hash
+                             (default: $XDG_CACHE_HOME/ninfer or ~/.cache/ninfer, at most 512 MB)
   --tune off|cache|SECONDS   choices of CPU kernels: as always (default), measured by earlier builds (--cache), or
                              timed on this machine for so long in all; written to PLAN.bin.tuning
   --locked, --locked=FILE    take every choice from PLAN.bin.tuning, or from FILE; one that is not there is an error
@@ -136,7 +137,7 @@ private:
     if (name_ == "--dump-kernels")
       return string(build.dumpDir);
     if (name_ == "--cache")
-      return string(build.cacheDir);
+      return cache();
     if (name_ == "--tune")
       return tune();
     if (name_ == "--locked")
@@ -225,6 +226,14 @@ private:
     std::string text;
     NINFER_RETURN_IF_ERROR(choice(text, {"A16Only", "AllowA8", "AllowA4"}));
     line_.build.activationPolicy = activationPolicyFromName(text);
+    return {};
+  }
+
+  Status cache() {
+    line_.defaultCache = false;
+    NINFER_RETURN_IF_ERROR(string(line_.build.cache.directory));
+    if (line_.build.cache.directory == "off")
+      line_.build.cache.directory.clear();
     return {};
   }
 

@@ -11,6 +11,7 @@ namespace ninfer {
 struct CommandLine {
   BuildOptions build;
   enum class Report { Text, Json, None } report = Report::Text;
+  bool defaultCache = true; ///< no --cache was given
   bool explain = false;
   bool dryRun = false;
   bool help = false;

@@ -50,14 +50,33 @@ int print(const std::string &text) {
   return 0;
 }
 
+/// Of the default cache, after a build: some thousand kernels.
+constexpr uint64_t kMostCacheBytes = uint64_t(512) << 20;
+
+/// The user's cache, if there can be one. A build does not need it, so why it is left out is a note.
+void useDefaultCache(CachePlace &cache) {
+  const std::string directory = defaultCacheDirectory();
+  if (directory.empty())
+    return; // no home: nothing to say to a daemon
+  if (const std::string why = prepareDefaultCache(directory); !why.empty()) {
+    std::fprintf(stderr, "note: no cache of compiled kernels in %s: %s (--cache DIR or --cache off)\n", directory.c_str(), why.c_str());
+    return;
+  }
+  cache = {directory, true};
+}
+
 int runBuild(CommandLine &line) {
   BuildOptions &options = line.build;
+  if (line.defaultCache)
+    useDefaultCache(options.cache);
   options.cancelled = [] { return interrupts != 0; };
   bool emitFailed = false;
   options.emit = [&](const std::string &target, const std::string &ir) {
     emitFailed |= print("// target: " + target + "\n" + ir) != 0;
   };
   auto report = build(options);
+  if (line.defaultCache && !options.cache.directory.empty())
+    trimCache(options.cache.directory, kMostCacheBytes);
   if (!report.ok())
     return fail(report.error());
   int code = emitFailed ? 1 : 0;

@@ -12,6 +12,7 @@
 NINFER_EMBED(micro_v3, "v3");
 NINFER_EMBED(micro_v4, "v4");
 NINFER_EMBED(micro_v4vnni, "v4vnni");
+NINFER_EMBED(micro_aarch64, "aarch64");
 
 namespace ninfer {
 
@@ -20,7 +21,8 @@ std::string_view microKernelBitcode(CpuLevel level) {
   switch (uint8_t(level)) {
   case 0: return view(ninfer_micro_v3, ninfer_micro_v3_end);
   case 1: return view(ninfer_micro_v4, ninfer_micro_v4_end);
-  default: return view(ninfer_micro_v4vnni, ninfer_micro_v4vnni_end);
+  case 2: return view(ninfer_micro_v4vnni, ninfer_micro_v4vnni_end);
+  default: return view(ninfer_micro_aarch64, ninfer_micro_aarch64_end);
   }
 }
 

@@ -1,11 +1,15 @@
 // The vector layer of the micro-kernels: one set of names over 256-bit AVX2 and 512-bit AVX-512 registers, chosen by
-// the flags the file is compiled with. kVec bytes hold kLanes 32-bit lanes. Nothing above this file tests the level,
+// the flags the file is compiled with; other architectures take the AVX2 code over Portable.h. kVec bytes hold kLanes 32-bit lanes. Nothing above this file tests the level,
 // except for kVnni where another instruction sequence pays.
 #ifndef NINFER_CODEGEN_CPU_KERNELS_VEC_H
 #define NINFER_CODEGEN_CPU_KERNELS_VEC_H
 
-#include <immintrin.h>
 #include <stdint.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#else
+#include "codegen/cpu/kernels/Portable.h" // the AVX2 level in other words
+#endif
 
 #define NI_INLINE static inline __attribute__((always_inline))
 

@@ -82,7 +82,7 @@ private:
     const std::string version = std::to_string(nvrtc_.major()) + "." + std::to_string(nvrtc_.minor()), hex = toHex(digest);
     const std::string_view fields[] = {"ninfer cubin", version, hex};
     const std::string key = objectKey(fields);
-    ObjectCache cache(options_.cacheDir);
+    ObjectCache cache(options_.cache);
     if (std::optional<std::vector<char>> known = cache.find(key)) {
       job.cubin.bytes.assign(known->begin(), known->end());
       job.fromCache = true;

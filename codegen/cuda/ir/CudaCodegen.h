@@ -3,6 +3,7 @@
 #ifndef NINFER_CODEGEN_CUDA_IR_CUDACODEGEN_H
 #define NINFER_CODEGEN_CUDA_IR_CUDACODEGEN_H
 
+#include "codegen/common/ObjectCache.h"
 #include "codegen/cuda/ir/Specialize.h"
 
 #include <array>
@@ -16,7 +17,7 @@ class Nvrtc;
 struct CodegenOptions {
   std::string dumpDir;  ///< empty: none; otherwise <kernel>.cu of every kernel go there
   unsigned threads = 1; ///< kernels compiled at the same time
-  std::string cacheDir; ///< empty: none; otherwise cubins are kept there by content hash
+  CachePlace cache; ///< empty: none; otherwise cubins are kept there by content hash
   /// Called after each kernel, from one thread at a time.
   std::function<void(size_t done, size_t total, std::string_view kernel)> progress;
 };

@@ -63,7 +63,7 @@ TEST(CpuTargets, UnknownNameListsTheKnown) {
   EXPECT_EQ(target.error().code, "NB0480");
   EXPECT_EQ(target.error().kind, ErrorKind::Usage);
   EXPECT_TRUE(contains(target.error().message, "'pentium'"));
-  EXPECT_TRUE(contains(target.error().help.at(0), "x86-64-v3, x86-64-v4, znver4 and native"));
+  EXPECT_TRUE(contains(target.error().help.at(0), "x86-64-v3, x86-64-v4, znver4, aarch64 and native"));
 }
 
 TEST(CpuTargets, NativeTakesTheBestLevel) {
@@ -227,10 +227,24 @@ TEST(CpuKernels, SameInputSameBytes) {
   EXPECT_LT(a->elf.size(), 32768u);
 }
 
+TEST(CpuKernels, Aarch64Objects) {
+  CpuTarget arm = targetNamed("aarch64");
+  EXPECT_EQ(arm.level, CpuLevel::Aarch64);
+  EXPECT_EQ(arm.features, (std::vector<std::string>{"fp-armv8", "neon", "crc", "lse", "rdm", "dotprod"}));
+  auto a = compileText(twoKernels, arm), b = compileText(twoKernels, arm);
+  ASSERT_TRUE(a.ok() && b.ok()) << why(a) << why(b);
+  EXPECT_EQ(a->elf, b->elf);
+  EXPECT_EQ(uint8_t(a->elf[18]) | uint8_t(a->elf[19]) << 8, 183); // e_machine: EM_AARCH64
+  EXPECT_TRUE(cpu::checkSharedObject(a->elf, {"add_one", "linear_w8"}, CpuArchitecture::Aarch64).ok());
+  Status other = cpu::checkSharedObject(a->elf, {"add_one"});
+  ASSERT_FALSE(other.ok());
+  EXPECT_TRUE(contains(other.error().message, "is not an x86-64 shared object")) << other.error().message;
+}
+
 TEST(CpuKernels, CacheGivesTheSameBytesAndSurvivesCorruption) {
   auto directory = freshDirectory("cache");
   CpuCodegenOptions options;
-  options.cacheDir = directory.string();
+  options.cache.directory = directory.string();
   CpuTarget v3 = targetNamed("x86-64-v3");
   auto first = compileText(twoKernels, v3, options), second = compileText(twoKernels, v3, options);
   ASSERT_TRUE(first.ok() && second.ok()) << why(first) << why(second);

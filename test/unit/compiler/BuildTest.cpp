@@ -163,6 +163,22 @@ TEST_F(BuildTest, SeveralTargetsInOnePlan) {
   EXPECT_LT(report.targets[1].launches[1].second, report.targets[0].launches[1].second); // fused
 }
 
+TEST_F(BuildTest, AnotherArchitectureBesideThisOne) {
+  const auto model = artifact("m.ninfer", {"--layers", "1"});
+  const BuildReport report = buildOk(options(model, {"cpu:x86-64-v3", "cpu:aarch64"}));
+  ASSERT_EQ(report.targets.size(), 2u);
+  ASSERT_EQ(report.targets[0].kernels.size(), report.targets[1].kernels.size()); // the same choices
+  for (size_t i = 0; i < report.targets[0].kernels.size(); ++i)
+    EXPECT_EQ(report.targets[0].kernels[i].name, report.targets[1].kernels[i].name);
+  EXPECT_EQ(report.targets[1].cpuFeatures, (std::vector<std::string>{"fp-armv8", "neon", "crc", "lse", "rdm", "dotprod"}));
+  BuildOptions timed = options(model, {"cpu:aarch64"});
+  timed.tune = BuildOptions::Tune::Measure;
+  timed.tuneSeconds = 1;
+  const auto refused = build(timed);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, "NB0544");
+}
+
 TEST_F(BuildTest, SizesAndKvDtype) {
   const auto model = artifact("m.ninfer");
   BuildOptions chosen = options(model);

@@ -73,7 +73,7 @@ protected:
   void buildGolden(const std::string &plan, const Sizes &sizes, std::vector<std::string> names = {}) {
     BuildOptions wanted =
         options(fixturePath("v3_single.ninfer"), names.empty() ? targets() : std::move(names));
-    wanted.cacheDir = file("kernels");
+    wanted.cache.directory = file("kernels").string();
     wanted.output = file(plan);
     wanted.maxContext = sizes.context;
     wanted.prefillChunk = sizes.chunk;

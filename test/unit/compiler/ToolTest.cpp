@@ -68,6 +68,49 @@ TEST_F(ToolTest, JsonReportIsOneObjectOnStandardOutput) {
   EXPECT_TRUE(json["explain"].is_string());
 }
 
+TEST_F(ToolTest, TheCacheOfTheUserIsTheDefault) {
+  const std::string model = artifact("m.ninfer", {"--layers", "1"}).string(), home = file("home").string();
+  std::filesystem::create_directory(home);
+  const auto inHome = [&] {
+    setenv("HOME", home.c_str(), 1);
+    unsetenv("XDG_CACHE_HOME");
+  };
+  auto build = [&](const char *plan, std::vector<std::string> more = {}) {
+    std::vector<std::string> arguments = {model, "-o", file(plan).string(), "--target", "cpu:x86-64-v3", "--report", "json"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const ChildResult result = tool(arguments, inHome);
+    EXPECT_EQ(result.exitCode, 0) << result.err;
+    const auto json = nlohmann::json::parse(result.out, nullptr, false);
+    return std::pair(json["targets"][0]["cache_hits"].get<size_t>(), result.err);
+  };
+  EXPECT_EQ(build("off.bin", {"--cache", "off"}).first, 0u);
+  EXPECT_FALSE(std::filesystem::exists(home + "/.cache"));
+  // Two at once into an empty cache, then one that finds everything: the same bytes as without.
+  const pid_t other = fork();
+  if (other == 0) {
+    inHome();
+    if (!freopen("/dev/null", "w", stdout) || !freopen("/dev/null", "w", stderr))
+      _exit(99);
+    execl(NINFER_BUILD_TOOL, NINFER_BUILD_TOOL, model.c_str(), "-o", file("a.bin").c_str(), "--target", "cpu:x86-64-v3", nullptr);
+    _exit(98);
+  }
+  build("b.bin");
+  int status = 0;
+  waitpid(other, &status, 0);
+  EXPECT_EQ(status, 0);
+  const auto [hits, err] = build("c.bin");
+  EXPECT_GT(hits, 8u);
+  EXPECT_EQ(err, "");
+  for (const char *plan : {"a.bin", "b.bin", "c.bin"})
+    EXPECT_EQ(read(file(plan)), read(file("off.bin"))) << plan;
+  // A place others may write to is left alone, and said so.
+  std::filesystem::permissions(home + "/.cache/ninfer", std::filesystem::perms::all);
+  const auto [none, note] = build("d.bin");
+  EXPECT_EQ(none, 0u);
+  EXPECT_NE(note.find("note: no cache of compiled kernels in " + home + "/.cache/ninfer: other users may write to it"), std::string::npos) << note;
+  EXPECT_EQ(read(file("d.bin")), read(file("off.bin")));
+}
+
 TEST_F(ToolTest, FullDiskLeavesNothing) {
   const std::string model = artifact("m.ninfer").string();
   const std::string old("NINPLAN\0old", 11);

@@ -26,7 +26,7 @@ protected:
   BuildOptions tuned(const std::filesystem::path &model) {
     BuildOptions o = options(model, {"cpu:x86-64-v3"});
     o.tune = BuildOptions::Tune::Cache;
-    o.cacheDir = file("cache").string();
+    o.cache.directory = file("cache").string();
     o.threads = 2;
     return o;
   }
@@ -186,7 +186,7 @@ TEST_F(TuneTest, OptionsThatDoNotFit) {
   EXPECT_NE(buildFails(both).message.find("does not go with --tune"), std::string::npos);
   reference.targets = {"reference"};
   EXPECT_NE(buildFails(reference).message.find("no --target is a CPU"), std::string::npos);
-  cache.cacheDir.clear();
+  cache.cache.directory.clear();
   EXPECT_NE(buildFails(cache).message.find("--cache"), std::string::npos);
   nowhere.tune = BuildOptions::Tune::Off;
   nowhere.locked = true;
@@ -195,7 +195,7 @@ TEST_F(TuneTest, OptionsThatDoNotFit) {
   EXPECT_EQ(listing(), std::vector<std::string>{"m.ninfer"});
 
   BuildOptions stopped = timed(model);
-  stopped.cacheDir.clear();
+  stopped.cache.directory.clear();
   stopped.tuneSeconds = 1000;
   size_t polls = 0;
   stopped.cancelled = [&polls] { return ++polls > 12; }; // the steps before are few

@@ -30,7 +30,7 @@ protected:
                                   "--layer-types", "f", "--no-mtp", "--vision", "tiny", "--recipe", recipe, "--random", "3"});
     ASSERT_EQ(made.exitCode, 0) << made.err;
     BuildOptions wanted = options(file("m.ninfer"), std::move(targets));
-    wanted.cacheDir = file("kernels");
+    wanted.cache.directory = file("kernels").string();
     wanted.maxContext = 64;
     wanted.prefillChunk = 8;
     wanted.vision = vision;
