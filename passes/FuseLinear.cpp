@@ -34,17 +34,25 @@ struct LimitsOf {
   }
 };
 
-/// Whether the formats of two linears may share a group.
-bool sameClass(LinearOp a, LinearOp b, const FusionLimits &limits) {
-  if (limits.uniformFormats)
-    return a.getWeight().getType().getFormat() == b.getWeight().getType().getFormat();
-  return hasIntegerCodes(a) == hasIntegerCodes(b);
+/// Linears whose classes are equal may share a group with this epilogue, as far as their formats are concerned.
+int formatClass(LinearOp linear, KernelEpilogue epilogue, const FusionLimits &limits) {
+  if (limits.uniformFormats.contains(epilogue))
+    return static_cast<int>(linear.getWeight().getType().getFormat());
+  return !limits.oneProfile && hasIntegerCodes(linear);
+}
+
+/// The caller or a router reads the result: in float32 where activations are stored in bfloat16.
+bool isReadInFloat(LinearOp linear) {
+  return llvm::any_of(linear->getUsers(), [](Operation *user) {
+    return isa<MoeRouteOp>(user) || user->hasTrait<OpTrait::IsTerminator>();
+  });
 }
 
 /// Gate and up of a swiglu that nobody else reads.
 bool isSwigluPair(LinearOp gate, LinearOp up, const FusionLimits &limits) {
   return gate && up && gate != up && gate->hasOneUse() && up->hasOneUse() &&
-         gate.getX() == up.getX() && gate.getRowGroup() == up.getRowGroup() && sameClass(gate, up, limits) &&
+         gate.getX() == up.getX() && gate.getRowGroup() == up.getRowGroup() &&
+         formatClass(gate, KernelEpilogue::Swiglu, limits) == formatClass(up, KernelEpilogue::Swiglu, limits) &&
          gate->getBlock() == up->getBlock();
 }
 
@@ -90,8 +98,11 @@ llvm::SmallVector<Group> findGroups(Block &block, const LimitsOf &limitsOf) {
       open; // (input, class and row group) -> index of the group to extend
   for (LinearOp linear : plain) {
     const FusionLimits limits = limitsOf(linear.getX());
-    const int formats = limits.uniformFormats ? static_cast<int>(linear.getWeight().getType().getFormat())
-                                              : hasIntegerCodes(linear);
+    if (limits.wideSegments < limits.storeSegments && isReadInFloat(linear)) {
+      groups.push_back(Group{{linear}, nullptr});
+      continue;
+    }
+    const int formats = formatClass(linear, KernelEpilogue::Store, limits);
     constexpr int kFormats = 16; // more than there are
     auto [slot, fresh] =
         open.insert({{linear.getX(), kFormats * static_cast<int>(linear.getRowGroup()) + formats}, groups.size()});

@@ -92,7 +92,7 @@ void checkWeights(Checks &checks, const KernelFamily &family, const KernelSignat
                   canonicalName(w.layout));
     checks.limit(segmentName(s, i, "n"), family.n, w.n);
     checks.limit(segmentName(s, i, "k"), family.k, w.k);
-    if (family.uniformFormats && w.format != s.weights.front().format)
+    if (family.uniformFormats.contains(s.epilogue) && w.format != s.weights.front().format)
       checks.fail(segmentName(s, i, "format"),
                   std::string(canonicalName(s.weights.front().format)) + " as in segment 0",
                   canonicalName(w.format));
@@ -102,6 +102,8 @@ void checkWeights(Checks &checks, const KernelFamily &family, const KernelSignat
   }
   if (s.epilogue == KernelEpilogue::Store)
     checks.limit("segments with the store epilogue", {0, family.storeSegments}, static_cast<int64_t>(s.weights.size()));
+  if (s.wide)
+    checks.limit("segments stored in float32", {0, family.wideSegments}, static_cast<int64_t>(s.weights.size()));
   if (s.epilogue == KernelEpilogue::Residual && s.weights.size() != 1)
     checks.fail("segments with the residual epilogue", "1", std::to_string(s.weights.size()));
   if (s.epilogue != KernelEpilogue::Swiglu)

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -257,9 +258,10 @@ void addCudaFamilies(std::vector<KernelFamily> &all) {
   linear.formats = kPanelFormats;
   linear.prologues = kAllPrologues;
   linear.epilogues = kAllEpilogues;
-  linear.acceptsFused = linear.storesWide = linear.uniformFormats = true;
-  linear.segments = {1, 2};
-  linear.storeSegments = 1;
+  linear.acceptsFused = linear.storesWide = true;
+  linear.uniformFormats = {KernelEpilogue::Swiglu};
+  linear.segments = {1, kMaxSegments}; // linear_segments.cuh
+  linear.wideSegments = 1;
   linear.rows = kTensorRows;
   linear.priority = priorityFewRows;
   all.push_back(linear);
@@ -267,6 +269,8 @@ void addCudaFamilies(std::vector<KernelFamily> &all) {
   KernelFamily gemm = linear; // gemm.cuh
   gemm.name = "cuda.gemm";
   gemm.prologues = {KernelPrologue::None};
+  gemm.segments = {1, 2};
+  gemm.storeSegments = 1;
   gemm.k = {8, 1 << 20, 8};
   gemm.rowGroup = kRowGroup; // gemm_grouped.cuh
   gemm.rows = kRows;
@@ -480,6 +484,8 @@ std::span<const KernelFamily> kernelFamilies() {
 
 FusionLimits fusionLimits(std::string_view executor, int64_t rows) {
   FusionLimits limits;
+  limits.uniformFormats = kAllEpilogues;
+  std::optional<KernelProfile> profile;
   for (const KernelFamily &f : kernelFamilies()) {
     if (f.executor != executor || !f.acceptsFused || !f.rows.accepts(rows))
       continue;
@@ -489,7 +495,10 @@ FusionLimits fusionLimits(std::string_view executor, int64_t rows) {
     limits.prologues.bits |= f.prologues.bits;
     limits.epilogues.bits |= f.epilogues.bits;
     limits.storeSegments = std::max(limits.storeSegments, std::min(f.storeSegments, f.segments.max));
-    limits.uniformFormats &= f.uniformFormats;
+    limits.wideSegments = std::max(limits.wideSegments, std::min(f.wideSegments, f.segments.max));
+    limits.uniformFormats.bits &= f.uniformFormats.bits;
+    limits.oneProfile &= f.profile == profile.value_or(f.profile);
+    profile = f.profile;
   }
   return limits;
 }

@@ -58,9 +58,10 @@ struct KernelFamily {
                                  KernelPhase::Encode};
   bool acceptsFused = false;
   bool storesWide = true; ///< can store its result in float32 (KernelSignature::wide)
-  bool uniformFormats = false; ///< all segments have one format
+  EnumSet<KernelEpilogue> uniformFormats; ///< epilogues with which all segments have one format
   /// Segments whose results are stored one by one; the residual epilogue takes one, swiglu two.
   int64_t storeSegments = kMaxSegments;
+  int64_t wideSegments = kMaxSegments; ///< segments of a kernel that stores float32 (KernelSignature::wide)
   Limit headNorms{0, 2}; ///< norms of query and key heads (RopeAppend)
   Limit groupRows;       ///< rows times query heads of one KV head (Attention)
   Limit expertRows;      ///< rows of one expert in its bank (MoeUp, MoeDown)
@@ -102,7 +103,9 @@ struct FusionLimits {
   EnumSet<KernelPrologue> prologues; ///< of linear groups; none: there are no such kernels
   EnumSet<KernelEpilogue> epilogues;
   int64_t storeSegments = 0;
-  bool uniformFormats = true; ///< every family wants one format per group
+  int64_t wideSegments = 0;
+  EnumSet<KernelEpilogue> uniformFormats; ///< every family wants one format per group with these
+  bool oneProfile = true; ///< all families compute with the same activations: any formats may share a group
   bool ropeAppend = false;
 };
 FusionLimits fusionLimits(std::string_view executor, int64_t rows);

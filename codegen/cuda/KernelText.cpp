@@ -77,15 +77,15 @@ std::string_view shortName(ni::Format format) {
   return names[static_cast<size_t>(format)];
 }
 
-KernelText linearKernel(const ni::LinearSpec &s, uint32_t sm) {
-  std::string name = "ni_linear_" + std::string(shortName(s.format)) + field("r", s.rows) + field("k", s.k);
-  name += kPrologueSuffix[index(s.prologue)];
-  name += kEpilogueSuffix[index(s.epilogue)];
-  name += s.output == ni::OutputType::Float ? "_f32" : "";
-  name += "_w" + std::to_string(s.warpsK) + "x" + std::to_string(s.warpsN) + "d" + std::to_string(s.depth);
-  if (s.chunk)
-    name += "c" + std::to_string(s.chunk);
-  name += suffix(s.operands);
+namespace {
+
+/// How a record splits its work: "_w8x1d2c1024".
+std::string splitSuffix(const ni::LinearSpec &s) {
+  return "_w" + std::to_string(s.warpsK) + "x" + std::to_string(s.warpsN) + "d" + std::to_string(s.depth) +
+         (s.chunk ? "c" + std::to_string(s.chunk) : "") + suffix(s.operands);
+}
+
+std::string recordOf(const ni::LinearSpec &s) {
   Record record;
   record.choice("format", "Format", enumerator(s.format)).number("rows", s.rows).number("k", s.k);
   record.choice("prologue", "Prologue", kPrologues[index(s.prologue)]);
@@ -93,10 +93,57 @@ KernelText linearKernel(const ni::LinearSpec &s, uint32_t sm) {
   record.choice("output", "OutputType", kOutputs[index(s.output)]);
   record.number("warpsK", s.warpsK).number("warpsN", s.warpsN).number("chunk", s.chunk).number("depth", s.depth);
   record.number("blocksPerSm", s.blocksPerSm).choice("operands", "Operands", enumerator(s.operands));
-  KernelText t = text("linear", "linear.cuh", "NI_LINEAR", name, record.str(), sm);
+  return record.str();
+}
+
+} // namespace
+
+KernelText linearKernel(const ni::LinearSpec &s, uint32_t sm) {
+  std::string name = "ni_linear_" + std::string(shortName(s.format)) + field("r", s.rows) + field("k", s.k);
+  name += kPrologueSuffix[index(s.prologue)];
+  name += kEpilogueSuffix[index(s.epilogue)];
+  name += s.output == ni::OutputType::Float ? "_f32" : "";
+  name += splitSuffix(s);
+  KernelText t = text("linear", "linear.cuh", "NI_LINEAR", name, recordOf(s), sm);
   t.params = {{"weight", 8}, {"up", 8}, {"x", 8}, {"norm", 8}, {"residual", 8}, {"out", 8}, {"n", 4}, {"rows", 4}, {"eps", 4}};
   t.threads = ni::linearThreads(s);
   t.sharedBytes = ni::linearShared(s);
+  return t;
+}
+
+KernelText segmentsKernel(const ni::LinearSegmentsSpec &s, uint32_t sm) {
+  const ni::LinearSpec &any = s.kind[0];
+  std::string name = "ni_segments" + field("r", any.rows) + field("k", any.k) + std::string(kPrologueSuffix[index(any.prologue)]);
+  std::string record = "{.kinds = " + std::to_string(s.kinds) + ", .kind = {";
+  for (uint32_t i = 0; i < s.kinds; ++i) {
+    name += "_" + std::string(shortName(s.kind[i].format)) + (s.kind[i].output == ni::OutputType::Float ? "f32" : "") +
+            splitSuffix(s.kind[i]);
+    record += (i ? ", " : "") + recordOf(s.kind[i]);
+  }
+  record += "}, .segments = " + std::to_string(s.segments) + ", .kindOf = {";
+  name += "_";
+  for (uint32_t i = 0; i < s.segments; ++i) {
+    name += std::to_string(s.kindOf[i]);
+    record += (i ? ", " : "") + std::to_string(s.kindOf[i]);
+  }
+  record += "}, .blocksPerSm = " + std::to_string(s.blocksPerSm) + "}";
+  name += field("b", s.blocksPerSm);
+  KernelText t = text("linear", "linear_segments.cuh", "NI_LINEAR_SEGMENTS", name, record, sm);
+  static constexpr std::string_view kWeights[] = {"weight0", "weight1", "weight2", "weight3",
+                                                  "weight4", "weight5", "weight6", "weight7"},
+                                    kResults[] = {"out0", "out1", "out2", "out3", "out4", "out5", "out6", "out7"},
+                                    kSizes[] = {"n0", "n1", "n2", "n3", "n4", "n5", "n6", "n7"};
+  static_assert(std::size(kWeights) == ni::kMaxSegments);
+  for (std::string_view weight : kWeights)
+    t.params.push_back({weight, 8});
+  for (std::string_view result : kResults)
+    t.params.push_back({result, 8});
+  for (std::string_view n : kSizes)
+    t.params.push_back({n, 4});
+  for (KernelParam param : {KernelParam{"x", 8}, {"norm", 8}, {"rows", 4}, {"eps", 4}})
+    t.params.push_back(param);
+  t.threads = ni::segmentsThreads(s);
+  t.sharedBytes = ni::segmentsShared(s);
   return t;
 }
 

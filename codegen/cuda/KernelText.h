@@ -40,6 +40,8 @@ std::string_view shortName(ni::Format format);
 // `sm` 89 gives the suffix "_sm89"; 0 none.
 
 KernelText linearKernel(const ni::LinearSpec &spec, uint32_t sm);
+/// Several linear maps of the same rows.
+KernelText segmentsKernel(const ni::LinearSegmentsSpec &spec, uint32_t sm);
 KernelText gemmKernel(const ni::GemmSpec &spec, uint32_t sm);
 /// Stored layout -> packed weight.
 KernelText packKernel(ni::Format format, uint32_t sm);

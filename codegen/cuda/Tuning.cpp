@@ -37,6 +37,26 @@ ni::LinearSpec tunedLinear(ni::Format format, uint32_t rows, uint32_t k, ni::Pro
   return s;
 }
 
+ni::LinearSegmentsSpec tunedSegments(const std::vector<ni::Format> &formats, const std::vector<uint32_t> &n, uint32_t rows, uint32_t k,
+                                     ni::Prologue prologue, ni::Operands operands, bool roomy) {
+  ni::LinearSegmentsSpec s{};
+  uint64_t most = 0, bytes[ni::kMaxSegmentKinds] = {};
+  for (size_t i = 0; i < formats.size(); ++i) {
+    uint32_t kind = 0;
+    while (kind < s.kinds && s.kind[kind].format != formats[i])
+      ++kind;
+    if (kind == s.kinds)
+      s.kind[s.kinds++] = tunedLinear(formats[i], rows, k, prologue, ni::Epilogue::Store, ni::OutputType::Bf16, operands);
+    s.kindOf[s.segments++] = kind;
+    bytes[kind] += ni::packedBytes(formats[i], n[i], k);
+    if (bytes[kind] > most) { // whose weights take the time
+      most = bytes[kind];
+      s.blocksPerSm = roomy ? 1 : s.kind[kind].blocksPerSm;
+    }
+  }
+  return s;
+}
+
 ni::GemmSpec tunedGemm(ni::Format format, uint32_t rows, uint32_t k, ni::Epilogue epilogue, ni::OutputType output,
                        uint32_t sharedPerBlock, ni::Operands operands) {
   ni::GemmSpec s{.format = format, .k = k, .epilogue = epilogue, .output = output, .operands = operands};

@@ -7,6 +7,7 @@
 #include "codegen/cuda/kernels/gemm_spec.cuh"
 
 #include <cstdint>
+#include <vector>
 
 namespace ninfer::cuda {
 
@@ -17,6 +18,11 @@ inline constexpr uint32_t kRowBuckets[] = {1, 2, 4, 8, 16};
 ni::LinearSpec tunedLinear(ni::Format format, uint32_t rows, uint32_t k, ni::Prologue prologue = ni::Prologue::None,
                            ni::Epilogue epilogue = ni::Epilogue::Store, ni::OutputType output = ni::OutputType::Bf16,
                            ni::Operands operands = ni::Operands::Bf16);
+
+/// Record of several linear maps of the same rows, n[i] outputs in formats[i]; at most ni::kMaxSegments.
+/// `roomy`: registers as if one block per multiprocessor were enough.
+ni::LinearSegmentsSpec tunedSegments(const std::vector<ni::Format> &formats, const std::vector<uint32_t> &n, uint32_t rows, uint32_t k,
+                                     ni::Prologue prologue, ni::Operands operands = ni::Operands::Bf16, bool roomy = false);
 
 /// F2 record for a shape, within `sharedPerBlock` bytes (of the device table). `rows` is the typical call.
 ni::GemmSpec tunedGemm(ni::Format format, uint32_t rows, uint32_t k, ni::Epilogue epilogue, ni::OutputType output,

@@ -45,6 +45,18 @@ std::vector<ni::LinearSpec> linear() {
   return keys;
 }
 
+std::vector<ni::LinearSegmentsSpec> segments() {
+  using enum ni::Format;
+  using ni::Prologue;
+  // The mixers of the 27B hybrid, decode and verification; mixes of formats, up to eight segments and all seven formats; K that
+  // ends inside a block, x in chunks.
+  return {tunedSegments({Q4, Q4, Q5, Q5, Bf16, Bf16}, {2048, 2048, 6144, 6144, 48, 48}, 1, 5120, Prologue::RmsNormUnitOffset),
+          tunedSegments({Q4, Q5, Q4, Q5}, {6144, 6144, 1024, 1024}, 1, 5120, Prologue::RmsNormUnitOffset),
+          tunedSegments({Q5, Q5, Bf16}, {6144, 6144, 48}, 16, 5120, Prologue::RmsNormUnitOffset),
+          tunedSegments({W8, Bf16, Fp8, Q6, Q5, Q4, Nvfp4, W8}, {64, 64, 64, 64, 64, 64, 128, 64}, 2, 704, Prologue::None),
+          tunedSegments({Q6, Bf16}, {64, 64}, 4, 72, Prologue::RmsNorm)};
+}
+
 std::vector<ni::GemmSpec> gemm() {
   using namespace ni;
   std::vector<GemmSpec> keys;
@@ -240,6 +252,7 @@ void append(std::vector<KernelText> &texts, const std::vector<Spec> &specs, Kern
 std::vector<KernelText> all(uint32_t sm) {
   std::vector<KernelText> texts;
   append(texts, linear(), linearKernel, sm);
+  append(texts, segments(), segmentsKernel, sm);
   append(texts, gemm(), gemmKernel, sm);
   for (ni::Format format : pack())
     texts.push_back(packKernel(format, sm));

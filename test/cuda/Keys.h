@@ -15,6 +15,7 @@ namespace ninfer::cuda::keys {
 
 /// Names in tests and in the matrix are those of the kernels, without "_sm<N>".
 std::vector<ni::LinearSpec> linear();
+std::vector<ni::LinearSegmentsSpec> segments();
 std::vector<ni::GemmSpec> gemm();
 std::vector<ni::Format> pack();
 std::vector<ni::NormSpec> norm();

@@ -47,7 +47,7 @@ public:
     unsigned index = 0;
     for (mlir::BlockArgument argument : kernel_.getBlock()->getArguments())
       index += launchArguments(argument.getType());
-    return static_cast<uint16_t>(index); // every kernel has one result, or joined ones
+    return static_cast<uint16_t>(index); // the first result, or what joined ones share
   }
 
   RecordBuilder &parameter(plan::CudaParamKind kind, uint16_t arg = 0, uint32_t value = 0, uint32_t perRow = 0) {
@@ -67,7 +67,9 @@ public:
   RecordBuilder &own(uint16_t which) {
     return parameter(plan::CudaParamKind::Pointer, static_cast<uint16_t>(resultIndex() + 1 + which));
   }
-  RecordBuilder &result() { return parameter(plan::CudaParamKind::Pointer, resultIndex()); }
+  RecordBuilder &result(size_t index = 0) {
+    return parameter(plan::CudaParamKind::Pointer, static_cast<uint16_t>(resultIndex() + index));
+  }
   RecordBuilder &position() { return parameter(plan::CudaParamKind::Position); }
   RecordBuilder &word(uint64_t value) { return parameter(plan::CudaParamKind::Word, 0, static_cast<uint32_t>(value)); }
   RecordBuilder &number(double value) { return word(std::bit_cast<uint32_t>(static_cast<float>(value))); }

@@ -80,7 +80,15 @@ private:
     if (op.getKind() == "rope_append")
       return ropeAppend(op);
     auto linears = llvm::to_vector(op.getBlock()->getOps<LinearOp>());
+    if (op->getNumResults() > 1)
+      return segments(op);
     return linears.empty() ? Status(fail("is a group without a linear")) : linear(op, linears.front());
+  }
+
+  static ni::Prologue prologueOf(RmsNormOp norm) {
+    return !norm                  ? ni::Prologue::None
+           : norm.getUnitOffset() ? ni::Prologue::RmsNormUnitOffset
+                                  : ni::Prologue::RmsNorm;
   }
 
   /// [last_row] [rms_norm] linear [linear swiglu | add].
@@ -103,9 +111,7 @@ private:
       up = swiglu.getUp().getDefiningOp<LinearOp>();
     }
     WeightType weight = first.getWeight().getType();
-    const auto prologue = !normOp               ? ni::Prologue::None
-                          : normOp.getUnitOffset() ? ni::Prologue::RmsNormUnitOffset
-                                                : ni::Prologue::RmsNorm;
+    const auto prologue = prologueOf(normOp);
     const auto epilogue = swiglu ? ni::Epilogue::Swiglu : add ? ni::Epilogue::Residual : ni::Epilogue::Store;
     const uint32_t rows = rowsOf(first.getX()), n = static_cast<uint32_t>(weight.getN());
     const auto output = body_->hasAttr(NinferDialect::kWide) ? ni::OutputType::Float : ni::OutputType::Bf16;
@@ -135,6 +141,48 @@ private:
     residual ? pointer(residual) : null();
     result().word(n).perRow(first.getX(), 1).number(normOp ? normOp.getEps() : 0.0);
     blocks(ni::linearBlocks(spec, n));
+    return {};
+  }
+
+  /// [last_row] [rms_norm] linear linear ..., a result each.
+  Status segments(FusedOp group) {
+    llvm::SmallVector<LinearOp> linears;
+    std::vector<ni::Format> formats;
+    std::vector<uint32_t> n;
+    for (Value value : group.getYield().getValues()) {
+      auto linear = value.getDefiningOp<LinearOp>();
+      if (!linear || (!linears.empty() && linear.getX() != linears.front().getX()))
+        return fail("is a group of more than linear maps of one input");
+      linears.push_back(linear);
+      formats.push_back(formatOf(linear.getWeight().getType()));
+      n.push_back(static_cast<uint32_t>(linear.getWeight().getType().getN()));
+    }
+    LinearOp first = linears.front();
+    auto normOp = first.getX().getDefiningOp<RmsNormOp>();
+    auto last = (normOp ? normOp.getX() : first.getX()).getDefiningOp<LastRowOp>();
+    if (kernel_.getFamily() != "cuda.linear" || body_->hasAttr(NinferDialect::kWide) || linears.size() > ni::kMaxSegments)
+      return fail("is a group of " + std::to_string(linears.size()) + " linear maps that no kernel takes");
+    const auto bucket = llvm::find_if(kRowBuckets, [&](uint32_t capacity) { return capacity >= rowsOf(first.getX()); });
+    if (bucket == std::end(kRowBuckets))
+      return fail("has " + std::to_string(rowsOf(first.getX())) + " rows, a linear kernel at most 16");
+    const auto k = static_cast<uint32_t>(first.getWeight().getType().getK());
+    ni::LinearSegmentsSpec spec = tunedSegments(formats, n, *bucket, k, prologueOf(normOp), operands_);
+    if (spilled_.contains(segmentsKernel(spec, sm_).name))
+      spec = tunedSegments(formats, n, *bucket, k, prologueOf(normOp), operands_, true);
+    out_.text = segmentsKernel(spec, sm_);
+    const size_t count = linears.size();
+    for (size_t i = 0; i < ni::kMaxSegments; ++i)
+      i < count ? panels(linears[i].getWeight()) : null();
+    for (size_t i = 0; i < ni::kMaxSegments; ++i)
+      i < count ? result(i) : null();
+    for (size_t i = 0; i < ni::kMaxSegments; ++i)
+      word(i < count ? n[i] : 0);
+    const Value x = last ? last.getX() : normOp ? normOp.getX() : first.getX();
+    const bool offset = last && cast<RankedTensorType>(x.getType()).isDynamicDim(0);
+    pointer(x, 0, offset ? k * kActivationBytes : 0);
+    normOp ? pointer(normOp.getWeight()) : null();
+    perRow(first.getX(), 1).number(normOp ? normOp.getEps() : 0.0);
+    blocks(ni::segmentsBlocks(spec, n.data()));
     return {};
   }
 

@@ -58,14 +58,16 @@ struct Linear {
     BlockPlace at[kWeights];
   };
 
-  NI_FN void run(const LinearArgs &a, Shared *sm) {
+  NI_FN void run(const LinearArgs &a, Shared *sm) { run(a, sm, blockX(), gridX()); }
+  /// As block `block` of `blocks`.
+  NI_FN void run(const LinearArgs &a, Shared *sm, u32 block, u32 blocks) {
     const u32 warp = uniform(warpIndex()), lane = laneIndex();
     const u32 warpK = warp % S.warpsK, warpN = warp / S.warpsK;
     const u32 panels = divideUp(a.n, kPanelRows);
     Ring ring;
     Next next;
     // A warp without a panel in the last round computes with the last panel and stores nothing.
-    u32 first = blockX() * S.warpsN;
+    u32 first = block * S.warpsN;
     prime(ring, next, a, smaller(first + warpN, panels - 1), warpK, lane);
     if constexpr (kNorm)
       normFactors(a, sm);
@@ -74,7 +76,7 @@ struct Linear {
       blockSync();
     }
     NI_NO_UNROLL
-    for (; first < panels; first += gridX() * S.warpsN) {
+    for (; first < panels; first += blocks * S.warpsN) {
       float sums[kWeights][kTiles][4];
       NI_UNROLL
       for (u32 w = 0; w < kWeights; ++w)
@@ -84,7 +86,7 @@ struct Linear {
           for (u32 i = 0; i < 4; ++i)
             sums[w][tile][i] = 0.0f;
       multiplyPanel(ring, next, a, sm, warpK, lane, sums);
-      const u32 after = first + gridX() * S.warpsN;
+      const u32 after = first + blocks * S.warpsN;
       if (after < panels)
         prime(ring, next, a, smaller(after + warpN, panels - 1), warpK, lane);
       storePartial(sm, sums, warpK, warpN, lane);

@@ -60,6 +60,40 @@ constexpr bool linearAccepts(const LinearSpec &s) {
          s.chunk % (kBlockK * s.warpsK * s.depth) == 0;
 }
 
+/// Several linear maps of the same rows in one launch, each with its own weight, outputs and format.
+constexpr u32 kMaxSegments = 8, kMaxSegmentKinds = 7; ///< as many as there are formats with panels
+struct LinearSegmentsSpec {
+  u32 kinds;                           ///< different records among the segments
+  LinearSpec kind[kMaxSegmentKinds];   ///< equal but for format and what tuning makes of it
+  u32 segments;
+  u32 kindOf[kMaxSegments];
+  u32 blocksPerSm;
+};
+constexpr u32 segmentsThreads(const LinearSegmentsSpec &s) { return linearThreads(s.kind[0]); }
+constexpr u32 segmentsShared(const LinearSegmentsSpec &s) {
+  u32 bytes = 0;
+  for (u32 i = 0; i < s.kinds; ++i)
+    bytes = larger(bytes, linearShared(s.kind[i]));
+  return roundUp(bytes, 16u);
+}
+/// Thread blocks of a launch, segment by segment.
+constexpr u32 segmentsBlocks(const LinearSegmentsSpec &s, const u32 *n) {
+  u32 blocks = 0;
+  for (u32 i = 0; i < s.segments; ++i)
+    blocks += linearBlocks(s.kind[s.kindOf[i]], n[i]);
+  return blocks;
+}
+constexpr bool segmentsAccept(const LinearSegmentsSpec &s) {
+  bool ok = s.kinds >= 1 && s.kinds <= kMaxSegmentKinds && s.segments >= 1 && s.segments <= kMaxSegments;
+  for (u32 i = 0; ok && i < s.kinds; ++i)
+    ok = linearAccepts(s.kind[i]) && s.kind[i].epilogue == Epilogue::Store && s.kind[i].rows == s.kind[0].rows &&
+         s.kind[i].k == s.kind[0].k && s.kind[i].operands == s.kind[0].operands && s.kind[i].prologue == s.kind[0].prologue &&
+         linearThreads(s.kind[i]) == linearThreads(s.kind[0]);
+  for (u32 i = 0; ok && i < s.segments; ++i)
+    ok = s.kindOf[i] < s.kinds;
+  return ok;
+}
+
 } // namespace ni
 
 #endif // NINFER_CODEGEN_CUDA_KERNELS_LINEAR_SPEC_CUH

@@ -208,6 +208,31 @@ TEST(Admission, PeeksAreShort) {
   EXPECT_EQ(admitKernel(norm, test::target("reference")).selected, nullptr);
 }
 
+// Linears of one input share a launch of few rows on CUDA, whatever their formats; not what is stored in float32, nor gate and
+// up of different formats, nor many rows.
+TEST(Admission, SegmentsOfCudaLinears) {
+  const KernelTarget target = test::target("cuda:sm_89");
+  const auto reason = [&](const KernelSignature &s) {
+    const AdmissionResult result = admitKernel(s, target);
+    return result.selected ? std::string(result.selected->name) : result.verdicts.front().reason;
+  };
+  KernelSignature s = linear(Format::Q4G64_F16S, 64, 576);
+  s.fused = true;
+  for (Format format : {Format::BF16, Format::W8G32_F16S})
+    s.weights.push_back(linear(format, 48, 576).weights.front());
+  EXPECT_EQ(reason(s), "cuda.linear");
+  s.wide = true;
+  EXPECT_EQ(reason(s), "segments stored in float32: expected at most 1, got 3");
+  s.wide = false;
+  s.rows = s.inputRows = {1, 17};
+  EXPECT_EQ(reason(s), "rows: expected at most 16, got 17");
+  s.rows = s.inputRows = {1, 1};
+  s.weights.pop_back();
+  s.weights[1].n = 64;
+  s.epilogue = KernelEpilogue::Swiglu;
+  EXPECT_EQ(reason(s), "format of segment 1: expected Q4G64_F16S as in segment 0, got BF16");
+}
+
 // A prefill takes the delta rule in chunks, what fits a verification row by row; the others are on record. What these two do not take is
 // left for the kernel of any head size.
 TEST(Admission, ManyRowsOfTheDeltaRuleComeInChunks) {
