@@ -58,8 +58,8 @@ constexpr Limit kTopK{1, 64};
 
 int onlyChoice(const KernelSignature &) { return 0; }
 int priorityFewRows(const KernelSignature &) { return 20; } ///< every weight is read once, at full speed
-/// Chunks of rows pay when a call fills one; up to the 16 rows of a verification the rows come one after the other.
-int priorityChunks(const KernelSignature &signature) { return signature.rows.max > 16 ? 20 : -1; }
+/// Kernels that take rows together pay when a call has many; up to the 16 rows of a verification they come one by one.
+int priorityManyRows(const KernelSignature &signature) { return signature.rows.max > 16 ? 20 : -1; }
 int priorityLast(const KernelSignature &) { return -2; } ///< behind all that take fewer shapes
 int priorityHalf(const KernelSignature &) { return 15; } ///< where bfloat16 operands are not there
 int priorityF32(const KernelSignature &) { return 10; }
@@ -324,7 +324,7 @@ void addCudaFamilies(std::vector<KernelFamily> &all) {
   chunked.name = "cuda.gated_delta_chunked";
   chunked.features = kSm80;
   chunked.peekRows = {0, 0};
-  chunked.priority = priorityChunks;
+  chunked.priority = priorityManyRows;
   KernelFamily deltaRows = delta; // gated_delta_rows.cuh
   deltaRows.name = "cuda.gated_delta_rows";
   deltaRows.keyDim = {1, 256};
@@ -344,6 +344,14 @@ void addCudaFamilies(std::vector<KernelFamily> &all) {
   down.topK = {1, 16};
   down.n = down.expertRows = {16, 1 << 24, 16};
   all.insert(all.end(), {conv, delta, chunked, deltaRows, route, up, down});
+  for (KernelFamily f : {up, down}) { // moe_grouped.cuh
+    f.name = f.op == OpKind::MoeUp ? "cuda.moe_up_grouped" : "cuda.moe_down_grouped";
+    f.k = {8, 1 << 20, 8};
+    f.features = kSm80;
+    f.topK = kTopK;
+    f.priority = priorityManyRows;
+    all.push_back(f);
+  }
 
   KernelFamily bias = cuda("cuda.bias", OpKind::Bias); // vision_rows.cuh, and the four behind it
   bias.storesWide = true;

@@ -346,4 +346,19 @@ KernelText moeDownKernel(const ni::MoeDownSpec &s, uint32_t sm) {
   return t;
 }
 
+KernelText moeGroupedKernel(const ni::MoeGroupedSpec &s, uint32_t sm) {
+  Record record;
+  record.choice("format", "Format", enumerator(s.format)).number("k", s.k).number("topK", s.topK);
+  record.flag("down", s.down).number("stages", s.stages);
+  KernelText t = text("moe", "moe_grouped.cuh", "NI_MOE_GROUPED",
+                      std::string(s.down ? "ni_moe_grouped_down_" : "ni_moe_grouped_up_") + std::string(shortName(s.format)) +
+                          field("k", s.k) + field("top", s.topK) + field("s", s.stages),
+                      record.str(), sm);
+  t.params = {{"bank", 8},     {"x", 8},    {"routes", 8},  {"out", 8}, {"scratch", 8},
+              {"counters", 8}, {"rows", 4}, {"experts", 4}, {"n", 4}};
+  t.threads = ni::kGemmThreads;
+  t.sharedBytes = ni::groupedShared(s);
+  return t;
+}
+
 } // namespace ninfer::cuda

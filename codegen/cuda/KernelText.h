@@ -58,6 +58,7 @@ KernelText deltaChunkedKernel(const ni::DeltaChunkedSpec &spec, uint32_t sm);
 KernelText moeRouteKernel(const ni::MoeRouteSpec &spec, uint32_t sm);
 KernelText moeUpKernel(const ni::MoeUpSpec &spec, uint32_t sm);
 KernelText moeDownKernel(const ni::MoeDownSpec &spec, uint32_t sm);
+KernelText moeGroupedKernel(const ni::MoeGroupedSpec &spec, uint32_t sm);
 
 } // namespace ninfer::cuda
 

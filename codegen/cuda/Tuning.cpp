@@ -75,6 +75,16 @@ ni::GemmSpec tunedGemm(ni::Format format, uint32_t rows, uint32_t k, ni::Epilogu
   return s;
 }
 
+ni::MoeGroupedSpec tunedGrouped(ni::Format format, uint32_t k, uint32_t topK, bool down, uint32_t sharedPerBlock) {
+  ni::MoeGroupedSpec s{.format = format, .k = k, .topK = topK, .down = down};
+  for (ni::MoeGroupedSpec deeper = s; deeper.stages < 4; s = deeper) {
+    ++deeper.stages;
+    if (ni::groupedShared(deeper) > sharedPerBlock)
+      break;
+  }
+  return s;
+}
+
 ni::DeltaChunkedSpec tunedDeltaChunked(uint32_t keyHeads, uint32_t valueHeads, uint32_t keyDim, uint32_t valueDim, uint32_t rows) {
   // The state is spread over the registers of a block: 32 of them per thread at a key dim of 128 with 32 values. Chunks of 64
   // rows want 16 columns of it per warp, and rows to fill them.

@@ -5,6 +5,7 @@
 
 #include "codegen/cuda/kernels/delta_spec.cuh"
 #include "codegen/cuda/kernels/gemm_spec.cuh"
+#include "codegen/cuda/kernels/moe_spec.cuh"
 
 #include <cstdint>
 #include <vector>
@@ -27,6 +28,9 @@ ni::LinearSegmentsSpec tunedSegments(const std::vector<ni::Format> &formats, con
 /// F2 record for a shape, within `sharedPerBlock` bytes (of the device table). `rows` is the typical call.
 ni::GemmSpec tunedGemm(ni::Format format, uint32_t rows, uint32_t k, ni::Epilogue epilogue, ni::OutputType output,
                        uint32_t sharedPerBlock, ni::Operands operands = ni::Operands::Bf16);
+
+/// Record of a map of experts for many rows, within `sharedPerBlock` bytes.
+ni::MoeGroupedSpec tunedGrouped(ni::Format format, uint32_t k, uint32_t topK, bool down, uint32_t sharedPerBlock);
 
 /// Record of the delta rule in chunks; satisfies deltaChunkedAccepts for every shape that deltaAccepts. `rows` is the most of
 /// a call.

@@ -54,7 +54,8 @@ std::vector<ni::LinearSegmentsSpec> segments() {
           tunedSegments({Q4, Q5, Q4, Q5}, {6144, 6144, 1024, 1024}, 1, 5120, Prologue::RmsNormUnitOffset),
           tunedSegments({Q5, Q5, Bf16}, {6144, 6144, 48}, 16, 5120, Prologue::RmsNormUnitOffset),
           tunedSegments({W8, Bf16, Fp8, Q6, Q5, Q4, Nvfp4, W8}, {64, 64, 64, 64, 64, 64, 128, 64}, 2, 704, Prologue::None),
-          tunedSegments({Q6, Bf16}, {64, 64}, 4, 72, Prologue::RmsNorm)};
+          tunedSegments({Q6, Bf16}, {64, 64}, 4, 72, Prologue::RmsNorm),
+          tunedSegments({Q5, Q4, Bf16}, {64, 64, 48}, 2, 704, Prologue::RmsNormUnitOffset, ni::Operands::F16)};
 }
 
 std::vector<ni::GemmSpec> gemm() {
@@ -229,6 +230,16 @@ std::vector<ni::MoeDownSpec> moeDown() {
   return keys;
 }
 
+std::vector<ni::MoeGroupedSpec> moeGrouped() {
+  std::vector<ni::MoeGroupedSpec> keys;
+  for (ni::Format f : kFormats)
+    for (bool down : {false, true})
+      keys.push_back(tunedGrouped(f, f == ni::Format::Nvfp4 ? 192 : 136, down ? 3 : 2, down, 99 * 1024));
+  keys.push_back(tunedGrouped(ni::Format::Q4, 2048, 8, false, 227 * 1024));
+  keys.push_back(tunedGrouped(ni::Format::Q5, 512, 8, true, 99 * 1024));
+  return keys;
+}
+
 namespace {
 
 /// Whether an architecture (0: any) has the operands of a record.
@@ -236,6 +247,8 @@ template <typename Spec>
 bool of(const Spec &spec, uint32_t sm) {
   if constexpr (requires { spec.operands; })
     return sm == 0 || (spec.operands == ni::Operands::F16) == (sm < 80);
+  if constexpr (requires { spec.kind[0]; })
+    return of(spec.kind[0], sm);
   return true;
 }
 
@@ -281,6 +294,8 @@ std::vector<KernelText> all(uint32_t sm) {
   append(texts, moeRoute(), moeRouteKernel, sm);
   append(texts, moeUp(), moeUpKernel, sm);
   append(texts, moeDown(), moeDownKernel, sm);
+  if (sm == 0 || sm >= 80) // no binary16 operands yet
+  append(texts, moeGrouped(), moeGroupedKernel, sm);
   return texts;
 }
 

@@ -45,6 +45,7 @@ std::vector<GroupedGemm> groupedGemm();
 std::vector<ni::MoeRouteSpec> moeRoute();
 std::vector<ni::MoeUpSpec> moeUp();
 std::vector<ni::MoeDownSpec> moeDown();
+std::vector<ni::MoeGroupedSpec> moeGrouped();
 
 /// Texts of all keys an architecture has; `sm` as in linearKernel, 0: of all.
 std::vector<KernelText> all(uint32_t sm);

@@ -75,6 +75,14 @@ Expected dot(const std::vector<float> &w, const uint16_t *x, uint32_t sums, ni::
   return e;
 }
 
+/// silu(gate) * up; the slope of silu is at most 1.1, its exponential and reciprocal are off by 2^-21 each.
+Expected gated(const Expected &g, const Expected &u) {
+  const double silu = g.value / (1 + std::exp(-g.value));
+  const double slack = 1.1 * g.slack + std::fabs(silu) * 0x1p-19 + std::fabs(g.value * silu) * 0x1p-22;
+  return {silu * u.value,
+          slack * (std::fabs(u.value) + u.slack) + std::fabs(silu) * u.slack + std::fabs(silu * u.value) * kFloatUnit};
+}
+
 /// Legal numbers, one beyond the bank and one negative (both mean expert 0).
 std::vector<float> someRoutes(uint32_t rows, uint32_t topK, uint32_t experts, std::mt19937_64 &random) {
   std::vector<float> routes;
@@ -108,10 +116,7 @@ TEST_P(MoeUp, AgreesWithDouble) {
         const uint64_t first = uint64_t(expert(routes[r * 2 * s.topK + slot], experts)) * 2 * inner;
         const Expected g = dot(bank.values(first + i), &x[r * s.k], s.warpsK, s.operands, s.format);
         const Expected u = dot(bank.values(first + inner + i), &x[r * s.k], s.warpsK, s.operands, s.format);
-        const double silu = g.value / (1 + std::exp(-g.value));
-        const double gateSlack = 1.1 * g.slack + std::fabs(silu) * 0x1p-19 + std::fabs(g.value * silu) * 0x1p-22;
-        expected.push_back({silu * u.value, gateSlack * (std::fabs(u.value) + u.slack) + std::fabs(silu) * u.slack +
-                                                std::fabs(silu * u.value) * kFloatUnit});
+        expected.push_back(gated(g, u));
       }
   Array bytes(packedByDefinition(bank), "bank"), xs(x, "x"), route(routes, "routes"), out(expected.size() * 2, true, "out");
   for (const emulator::Options &mode : threadOrders()) {
@@ -168,6 +173,80 @@ TEST_P(MoeDown, AgreesWithDouble) {
 
 std::string downName(const testing::TestParamInfo<ni::MoeDownSpec> &info) { return moeDownKernel(info.param, 0).name; }
 INSTANTIATE_TEST_SUITE_P(Keys, MoeDown, testing::ValuesIn(keys::moeDown()), downName);
+
+class MoeGrouped : public testing::TestWithParam<ni::MoeGroupedSpec> {};
+
+/// `rows` rows over `experts` experts, the last of which nobody chooses.
+void checkGrouped(const ni::MoeGroupedSpec &s, uint32_t rows, uint32_t experts, uint32_t n, const std::vector<emulator::Options> &modes) {
+  const KernelText text = moeGroupedKernel(s, 0);
+  std::mt19937_64 random(s.k + rows);
+  const Weight bank = randomWeight(s.format, uint64_t(experts) * (s.down ? 1 : 2) * n, s.k, random);
+  const auto x = randomBf16(size_t(rows) * (s.down ? s.topK : 1) * s.k, 1.0, random);
+  std::vector<float> routes = someRoutes(rows, s.topK, experts - 1, random);
+  routes[0] = float(experts); // beyond the bank
+  std::vector<std::vector<float>> values;
+  for (uint64_t row = 0; row < bank.n(); ++row)
+    values.push_back(bank.values(row));
+  std::vector<Expected> expected;
+  for (uint32_t r = 0; r < rows; ++r) {
+    const float *route = &routes[size_t(r) * 2 * s.topK];
+    if (s.down)
+      for (uint32_t o = 0; o < n; ++o) {
+        Expected sum;
+        double size = 0;
+        for (uint32_t slot = 0; slot < s.topK; ++slot) {
+          const Expected y = dot(values[uint64_t(expert(route[slot], experts)) * n + o], &x[(size_t(r) * s.topK + slot) * s.k], 1, ni::Operands::Bf16, s.format);
+          const double share = route[s.topK + slot];
+          sum.value += share * y.value;
+          sum.slack += share * y.slack;
+          size += std::fabs(share * y.value);
+        }
+        sum.slack += size * (s.topK + 1) * kFloatUnit;
+        expected.push_back(sum);
+      }
+    else
+      for (uint32_t slot = 0; slot < s.topK; ++slot)
+        for (uint32_t i = 0; i < n; ++i) {
+          const uint64_t first = uint64_t(expert(route[slot], experts)) * 2 * n;
+          expected.push_back(gated(dot(values[first + i], &x[size_t(r) * s.k], 1, ni::Operands::Bf16, s.format), dot(values[first + n + i], &x[size_t(r) * s.k], 1, ni::Operands::Bf16, s.format)));
+        }
+  }
+  Array bytes(packedByDefinition(bank), "bank"), xs(x, "x"), route(routes, "routes"), out(expected.size() * 2, true, "out");
+  const std::vector<uint32_t> zeros(ni::groupedCounters(s, rows, n), 0);
+  for (const emulator::Options &mode : modes) {
+    out.poison();
+    Array scratch(ni::groupedScratch(s, rows, n) * 4, true, "scratch"), counters(zeros, "counters", true);
+    Arguments args;
+    args.pointer(bytes).pointer(xs).pointer(route).pointer(out);
+    s.down ? args.pointer(scratch).pointer(counters) : args.null().null();
+    args.u32(rows).u32(experts).u32(n);
+    const std::string where = text.name + ", rows " + std::to_string(rows) + ", " + describe(mode);
+    ASSERT_EQ(launch(text, {ni::groupedBlocksX(s, n), experts}, args, mode), "") << where;
+    ASSERT_EQ(compareBf16(expected, out.as<uint16_t>()), "") << where;
+    for (size_t i = 0; i < zeros.size(); ++i)
+      ASSERT_EQ(counters.as<uint32_t>()[i], 0u) << where;
+  }
+}
+
+TEST_P(MoeGrouped, AgreesWithDouble) {
+  const ni::MoeGroupedSpec s = GetParam();
+  const std::vector<emulator::Options> modes = allModes();
+  const uint32_t n = s.format == ni::Format::Nvfp4 ? 128 : 48;
+  checkGrouped(s, 21, 4, n, {modes[s.k % 6]});
+  checkGrouped(s, 1, 2, n, {modes[0]});
+}
+
+/// More entries of an expert than a tile has, more than a block looks through at a time, two columns of blocks; every order.
+TEST(MoeGrouped, ManyEntries) {
+  for (bool down : {false, true}) {
+    const ni::MoeGroupedSpec s = keys::moeGrouped()[down];
+    checkGrouped(s, 75, 3, 144, allModes());
+    checkGrouped(s, ni::kGroupedWindow / s.topK + 30, 9, 16, {allModes()[2]});
+  }
+}
+
+std::string groupedName(const testing::TestParamInfo<ni::MoeGroupedSpec> &info) { return moeGroupedKernel(info.param, 0).name; }
+INSTANTIATE_TEST_SUITE_P(Keys, MoeGrouped, testing::ValuesIn(keys::moeGrouped()), groupedName);
 
 } // namespace
 } // namespace ninfer::cuda

@@ -25,7 +25,7 @@ TEST_P(Segments, EachAgreesWithDoubleProduct) {
     for (uint32_t i = 0; i < s.segments; ++i) {
       const ni::LinearSpec &kind = s.kind[s.kindOf[i]];
       n.push_back(outputsOf(kind.format, i));
-      problems.emplace_back(kind.format, n[i], kind.k, rows, kind.prologue, kind.epilogue);
+      problems.emplace_back(kind.format, n[i], kind.k, rows, kind.prologue, kind.epilogue, kind.operands);
       problems[i].x = problems[0].x;
       problems[i].norm = problems[0].norm;
     }

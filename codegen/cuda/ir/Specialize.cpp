@@ -353,6 +353,8 @@ private:
     WeightType bank = op.getBank().getType();
     const auto k = static_cast<uint32_t>(bank.getK()), topK = static_cast<uint32_t>(op.getTopK());
     const auto inner = static_cast<uint32_t>(bank.getN() / op.getExperts() / 2);
+    if (kernel_.getFamily() == "cuda.moe_up_grouped")
+      return grouped(op.getBank(), op.getX(), op.getX(), op.getRoutes(), topK, static_cast<uint32_t>(op.getExperts()), inner, false);
     // As a linear map of one row with gate and up.
     const ni::LinearSpec linear = tunedLinear(formatOf(bank), 1, k, ni::Prologue::None, ni::Epilogue::Swiglu);
     const ni::MoeUpSpec spec{
@@ -368,6 +370,9 @@ private:
   Status moeDown(MoeDownOp op) {
     WeightType bank = op.getBank().getType();
     const auto n = static_cast<uint32_t>(bank.getN() / op.getExperts());
+    if (kernel_.getFamily() == "cuda.moe_down_grouped")
+      return grouped(op.getBank(), op.getProducts(), op.getResult(), op.getRoutes(), static_cast<uint32_t>(op.getTopK()),
+                     static_cast<uint32_t>(op.getExperts()), n, true);
     const ni::MoeDownSpec spec{.format = formatOf(bank),
                                .k = static_cast<uint32_t>(bank.getK()),
                                .topK = static_cast<uint32_t>(op.getTopK()),
@@ -377,6 +382,27 @@ private:
     const uint32_t columns = n / ni::kPanelRows;
     out_.grid = {columns, 0, 1};
     blocksPerRow(op.getProducts(), columns);
+    return {};
+  }
+
+  /// A map of experts for many rows; `n` outputs of an expert (of its gate, of its up). `rowsLike` has a row per row of the call.
+  Status grouped(Value bank, Value x, Value rowsLike, Value routes, uint32_t topK, uint32_t experts, uint32_t n, bool down) {
+    const auto type = cast<WeightType>(bank.getType());
+    const ni::MoeGroupedSpec spec =
+        tunedGrouped(formatOf(type), static_cast<uint32_t>(type.getK()), topK, down, device_.sharedPerBlock);
+    out_.text = moeGroupedKernel(spec, sm_);
+    panels(bank).pointer(x).pointer(routes).result();
+    if (down) {
+      out_.scratchBytes = ni::groupedScratch(spec, rowsOf(rowsLike), n) * sizeof(float);
+      out_.counterBytes = uint64_t{ni::groupedCounters(spec, rowsOf(rowsLike), n)} * sizeof(uint32_t);
+      own(0).own(1);
+    } else {
+      null().null();
+    }
+    perRow(rowsLike, 1).word(experts).word(n);
+    const uint32_t columns = ni::groupedBlocksX(spec, n);
+    out_.grid = {columns, 0, 1};
+    blocks(uint64_t{columns} * experts);
     return {};
   }
 

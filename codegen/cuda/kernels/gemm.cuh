@@ -20,9 +20,12 @@ struct GemmArgs {
   const u16 *residual; ///< bfloat16 [rows][n]; Residual only; may be `out`
   void *out;           ///< [rows][n]
   u32 n, rows;
+  const u32 *entries = nullptr; ///< PerRow only, in shared memory: which entries the rows are
 };
 
-template <GemmSpec S>
+/// PerRow 0: rows of x are rows of the result. Else row i of the call is entry e = entries[i]: row e / PerRow of x, row e of
+/// the result.
+template <GemmSpec S, u32 PerRow = 0>
 struct Gemm {
   static_assert(gemmAccepts(S), "gemm_spec.cuh: gemmAccepts");
   static constexpr Format F = S.format;
@@ -42,9 +45,9 @@ struct Gemm {
     float v[2][S.tiles][4]; ///< panel, tile of rows
   };
 
-  NI_FN void run(const GemmArgs &a, Shared *sm) {
+  NI_FN void run(const GemmArgs &a, Shared *sm) { run(a, sm, blockY() * kRows); }
+  NI_FN void run(const GemmArgs &a, Shared *sm, u32 firstRow) {
     const u32 warp = uniform(warpIndex()), warpN = warp % kGemmWarpsN, warpRows = warp / kGemmWarpsN;
-    const u32 firstRow = blockY() * kRows;
     NI_UNROLL
     for (u32 s = 0; s + 1 < S.stages; ++s) {
       if (s < kBlocks)
@@ -71,7 +74,7 @@ struct Gemm {
       if (S.stages > 1 && c + S.stages - 1 < kBlocks)
         copyBlock(a, sm->stages[(c + S.stages - 1) % S.stages], firstRow, c + S.stages - 1);
       copyAsyncCommit();
-      multiply(sm->stages[c % S.stages], warpN, warpRows, sums);
+      multiply(sm->stages[c % S.stages], warpN, warpRows, a.rows, sums);
     }
     copyAsyncWait<0>();
     blockSync();
@@ -81,6 +84,9 @@ struct Gemm {
   }
 
 private:
+  NI_FN u32 entryOf(const GemmArgs &a, u32 row) { return PerRow ? sharedLoad(a.entries + row) : row; }
+  NI_FN u64 sourceOf(const GemmArgs &a, u32 row) { return PerRow ? entryOf(a, row) / PerRow : row; }
+
   /// Panel i of the thread block; beyond the weight: the last one, whose outputs nobody stores.
   NI_FN const u8 *panelOf(const GemmArgs &a, u32 i) {
     const u32 panels = divideUp(a.n, kPanelRows);
@@ -95,7 +101,7 @@ private:
     for (u32 i = 0; i < kRows * 16 / kGemmThreads; ++i) {
       const u32 chunk = threadIndex() + i * kGemmThreads, row = chunk / 16, j = chunk % 16, k = c * kBlockK + j * 8;
       const bool valid = firstRow + row < a.rows && k < S.k;
-      const u16 *from = a.x + (valid ? static_cast<u64>(firstRow + row) * S.k + k : 0);
+      const u16 *from = a.x + (valid ? sourceOf(a, firstRow + row) * S.k + k : 0);
       u8 *to = stage + row * 256 + ((j ^ (row & 7)) * 16);
       if constexpr (kHalf) { // 16 lanes have the 128 k of a row
         Words4 v = {0, 0, 0, 0};
@@ -121,7 +127,7 @@ private:
     }
   }
 
-  NI_FN void multiply(const u8 *stage, u32 warpN, u32 warpRows, Sums &sums) {
+  NI_FN void multiply(const u8 *stage, u32 warpN, u32 warpRows, u32 count, Sums &sums) {
     constexpr u32 kGroupSteps = Block::kGroupSteps, kUnit = kGroupSteps == 4 ? 4 : 2; // steps whose operands are held
     const u32 lane = laneIndex();
     const u8 *rows = stage + (warpRows * S.tiles * 8 + (lane & 7)) * 256; // row & 7 is lane & 7 in every tile
@@ -143,6 +149,8 @@ private:
           blocks[p].fragment(unit + s, weights[p][s]);
       NI_UNROLL
       for (u32 tile = 0; tile < S.tiles; ++tile) {
+        if (PerRow && (warpRows * S.tiles + tile) * 8 >= count)
+          break; // an expert has few rows
         float group[2][4] = {}, units[2] = {1.0f, 1.0f};
         if constexpr (kHalf) {
           const u8 *at = stage + kUnitsAt + ((warpRows * S.tiles + tile) * 8 + lane % 4 * 2) * 4;
@@ -207,7 +215,7 @@ private:
       if (firstRow + row >= a.rows || n >= a.n)
         continue;
       const Words2 pair = sharedLoad(reinterpret_cast<const Words2 *>(&sm->results[row][o]));
-      const u64 index = static_cast<u64>(firstRow + row) * a.n + n;
+      const u64 index = static_cast<u64>(entryOf(a, firstRow + row)) * a.n + n;
       const bool both = n + 1 < a.n;
       float low = asFloat(pair.x), high = asFloat(pair.y);
       if constexpr (S.epilogue == Epilogue::Residual) {

@@ -2,6 +2,7 @@
 #ifndef NINFER_CODEGEN_CUDA_KERNELS_MOE_SPEC_CUH
 #define NINFER_CODEGEN_CUDA_KERNELS_MOE_SPEC_CUH
 
+#include "gemm_spec.cuh"
 #include "linear_spec.cuh"
 
 namespace ni {
@@ -46,6 +47,29 @@ constexpr u32 moeDownShared(const MoeDownSpec &s) {
 constexpr bool moeDownAccepts(const MoeDownSpec &s) {
   return hasPanels(s.format) && s.k % 8 == 0 && s.topK >= 1 && s.topK <= 16;
 }
+
+/// Both maps for many rows (prefill): a thread block has one expert and takes the entries (row and slot) that chose it, up to
+/// gemmRows at a time.
+struct MoeGroupedSpec {
+  Format format;
+  u32 k; ///< a multiple of 8
+  u32 topK;
+  bool down; ///< the second map, weighted and summed over the slots; else the first with swiglu
+  u32 stages = 2;
+};
+constexpr GemmSpec groupedGemm(const MoeGroupedSpec &s) {
+  return {.format = s.format, .k = s.k, .epilogue = s.down ? Epilogue::Store : Epilogue::Swiglu,
+          .output = s.down ? OutputType::Float : OutputType::Bf16, .stages = s.stages};
+}
+constexpr u32 kGroupedWindow = kGemmThreads * 4; ///< entries a block looks through at a time
+constexpr u32 groupedShared(const MoeGroupedSpec &s) {
+  return gemmShared(groupedGemm(s)) + gemmRows(groupedGemm(s)) * 8 + kGemmThreads / 32 * 4;
+}
+constexpr u32 groupedBlocksX(const MoeGroupedSpec &s, u32 n) { return gemmBlocksX(groupedGemm(s), n); }
+/// Down: floats of scratch, and counters, for calls of up to `rows` rows.
+constexpr u64 groupedScratch(const MoeGroupedSpec &s, u32 rows, u32 n) { return static_cast<u64>(rows) * s.topK * n; }
+constexpr u32 groupedCounters(const MoeGroupedSpec &s, u32 rows, u32 n) { return rows * groupedBlocksX(s, n); }
+constexpr bool groupedAccepts(const MoeGroupedSpec &s) { return gemmAccepts(groupedGemm(s)) && s.topK >= 1 && s.topK <= 64; }
 
 } // namespace ni
 

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <tuple>
 
 namespace ninfer {
 namespace {
@@ -233,31 +234,34 @@ TEST(Admission, SegmentsOfCudaLinears) {
   EXPECT_EQ(reason(s), "format of segment 1: expected Q4G64_F16S as in segment 0, got BF16");
 }
 
-// A prefill takes the delta rule in chunks, what fits a verification row by row; the others are on record. What these two do not take is
-// left for the kernel of any head size.
-TEST(Admission, ManyRowsOfTheDeltaRuleComeInChunks) {
+// A prefill takes the delta rule in chunks and experts with their rows grouped, what fits a verification row by row; the other
+// one is on record.
+TEST(Admission, ManyRowsOnCudaAreTakenTogether) {
   const KernelTarget target = test::target("cuda:sm_89");
-  KernelSignature s = request(OpKind::GatedDelta);
-  for (int64_t rows : {1, 16, 17, 512}) {
-    s.rows = s.inputRows = {1, rows};
-    const AdmissionResult result = admitKernel(s, target);
-    ASSERT_NE(result.selected, nullptr);
-    EXPECT_EQ(result.selected->name, rows > 16 ? "cuda.gated_delta_chunked" : "cuda.gated_delta") << rows;
-    EXPECT_EQ(std::count_if(result.verdicts.begin(), result.verdicts.end(),
-                            [](const Verdict &v) { return v.kind == VerdictKind::LowerPriority; }),
-              2)
-        << rows;
+  const std::tuple<OpKind, std::string_view, std::string_view> cases[] = {
+      {OpKind::GatedDelta, "cuda.gated_delta", "cuda.gated_delta_chunked"},
+      {OpKind::MoeUp, "cuda.moe_up", "cuda.moe_up_grouped"},
+      {OpKind::MoeDown, "cuda.moe_down", "cuda.moe_down_grouped"}};
+  for (const auto &[op, few, many] : cases) {
+    KernelSignature s = request(op);
+    for (int64_t rows : {1, 16, 17, 512}) {
+      s.rows = s.inputRows = {1, rows};
+      const AdmissionResult result = admitKernel(s, target);
+      ASSERT_NE(result.selected, nullptr);
+      EXPECT_EQ(result.selected->name, rows > 16 ? many : few) << rows;
+      for (const Verdict &v : result.verdicts)
+        if (v.family->name == (rows > 16 ? few : many))
+          EXPECT_EQ(v.kind, VerdictKind::LowerPriority) << rows;
+    }
   }
-  s.peek = true; // chunks write the state
-  const AdmissionResult peek = admitKernel(s, target);
-  ASSERT_NE(peek.selected, nullptr);
-  EXPECT_EQ(peek.selected->name, "cuda.gated_delta");
-  for (const Verdict &v : peek.verdicts)
+  KernelSignature peek = request(OpKind::GatedDelta);
+  peek.peek = true; // chunks write the state
+  for (const Verdict &v : admitKernel(peek, target).verdicts)
     EXPECT_EQ(v.kind == VerdictKind::Rejected, v.family->name == "cuda.gated_delta_chunked") << v.family->name;
-  s.keyDim = 48;
-  const AdmissionResult odd = admitKernel(s, target);
-  ASSERT_NE(odd.selected, nullptr);
-  EXPECT_EQ(odd.selected->name, "cuda.gated_delta_rows");
+  KernelSignature odd = request(OpKind::GatedDelta); // left for the kernel of any head size
+  odd.keyDim = 48;
+  ASSERT_NE(admitKernel(odd, target).selected, nullptr);
+  EXPECT_EQ(admitKernel(odd, target).selected->name, "cuda.gated_delta_rows");
 }
 
 // The bound covers what the generated kernels ask for (codegen/cpu/kernels/MicroKernels.h).

@@ -58,6 +58,9 @@ TEST(Tuning, EveryShapeGetsAnAcceptedRecordWithin48Kib) {
           const ni::GemmSpec gemm = tunedGemm(f, 512, ni::roundUp(k, 8u), epilogue, ni::OutputType::Bf16, 99 * 1024);
           EXPECT_TRUE(ni::gemmAccepts(gemm));
           EXPECT_LE(ni::gemmShared(gemm), 99u * 1024) << gemmKernel(gemm, 0).name;
+          const ni::MoeGroupedSpec experts = tunedGrouped(f, ni::roundUp(k, 8u), 8, epilogue == ni::Epilogue::Store, 99 * 1024);
+          EXPECT_TRUE(ni::groupedAccepts(experts));
+          EXPECT_LE(ni::groupedShared(experts), 99u * 1024) << moeGroupedKernel(experts, 0).name;
         }
 }
 
