@@ -215,7 +215,7 @@ private:
   namespace ni {                                                                                                       \
   constexpr MoeUpSpec name##_spec = __VA_ARGS__;                                                                       \
   }                                                                                                                    \
-  NI_KERNEL(name, ni::linearThreads(ni::moeUpLinear(ni::name##_spec)), 2)                                              \
+  NI_KERNEL(name, ni::linearThreads(ni::moeUpLinear(ni::name##_spec)), ni::moeUpLinear(ni::name##_spec).blocksPerSm)                          \
   (const ni::u8 *bank, const ni::u16 *x, const float *routes, ni::u16 *out, ni::u32 experts, ni::u32 inner) {          \
     NI_SHARED(ni::MoeUp<ni::name##_spec>::Shared, shared);                                                             \
     ni::MoeUp<ni::name##_spec>::run(bank, x, routes, out, experts, inner, shared);                                     \

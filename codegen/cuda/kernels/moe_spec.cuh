@@ -25,10 +25,12 @@ struct MoeUpSpec {
   u32 warpsK = 8, depth = 2;
   Operands operands = Operands::Bf16;
 };
-/// The F1 record that runs for one row and slot.
+/// The F1 record that runs for one row and slot. Gate and up of W8 need some registers more than 8 warps twice on an SM
+/// leave them (sm_90 spills): 4 warps, three times.
 constexpr LinearSpec moeUpLinear(const MoeUpSpec &s) {
-  return {.format = s.format, .rows = 1, .k = s.k, .epilogue = Epilogue::Swiglu, .warpsK = s.warpsK, .depth = s.depth,
-          .operands = s.operands};
+  const bool w8 = s.format == Format::W8;
+  return {.format = s.format, .rows = 1, .k = s.k, .epilogue = Epilogue::Swiglu, .warpsK = w8 ? smaller(s.warpsK, 4) : s.warpsK,
+          .depth = s.depth, .blocksPerSm = w8 ? 3u : 2u, .operands = s.operands};
 }
 
 /// Second map, weighted and summed over the slots: one warp per slot.
