@@ -295,7 +295,7 @@ std::vector<KernelText> all(uint32_t sm) {
   append(texts, moeUp(), moeUpKernel, sm);
   append(texts, moeDown(), moeDownKernel, sm);
   if (sm == 0 || sm >= 80) // no binary16 operands yet
-  append(texts, moeGrouped(), moeGroupedKernel, sm);
+    append(texts, moeGrouped(), moeGroupedKernel, sm);
   return texts;
 }
 

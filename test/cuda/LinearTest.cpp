@@ -130,12 +130,16 @@ TEST_P(Gemm, AgreesWithDoubleProduct) {
   checkGemm(s, ni::gemmOutputs(s) + 18, tile + 1, {modes[5]}); // two by two blocks
 }
 
-TEST(GroupedGemm, RowsOfTheCallSideBySide) {
-  for (const keys::GroupedGemm &key : keys::groupedGemm()) {
-    checkGemm(key.spec, 35, 17, threadOrders(), key.group);
-    checkGemm(key.spec, 16, ni::gemmRows(key.spec) + 1, {allModes()[5]}, key.group);
-  }
+class GroupedGemm : public testing::TestWithParam<keys::GroupedGemm> {};
+
+TEST_P(GroupedGemm, RowsOfTheCallSideBySide) {
+  const keys::GroupedGemm key = GetParam();
+  checkGemm(key.spec, 35, 17, threadOrders(), key.group);
+  checkGemm(key.spec, 16, ni::gemmRows(key.spec) + 1, {allModes()[5]}, key.group);
 }
+INSTANTIATE_TEST_SUITE_P(Keys, GroupedGemm, testing::ValuesIn(keys::groupedGemm()), [](const auto &info) {
+  return groupedGemmKernel(info.param.spec, info.param.group, 0).name;
+});
 
 // binary16 operands: rows of very large, very small, mixed and subnormal numbers, each with the bound that the scaling per 128
 // of a row gives. Without it every one of them would be infinity, zero or both.
