@@ -77,7 +77,7 @@ std::string render(std::span<const float> values, const vision::Grid &grid, cons
   for (size_t at = 0; at < values.size(); at += tower.embedding_width) {
     Row row = Row::array();
     for (float value : values.subspan(at, tower.embedding_width))
-      row.push_back(number(value));
+      row.push_back(exactNumber(value));
     root["embeddings"].push_back(std::move(row));
   }
   return root.dump() + "\n";

@@ -135,14 +135,4 @@ std::string renderReport(const std::vector<Row> &rows, ReportFormat format) {
   return out;
 }
 
-Row number(float value) {
-  if (value != value)
-    return "nan";
-  if (value - value != 0)
-    return value > 0 ? "inf" : "-inf";
-  char text[32];
-  std::snprintf(text, sizeof(text), "%.9g", double(value));
-  return Row::parse(text);
-}
-
 } // namespace ninfer::exec

@@ -23,9 +23,6 @@ Row exactNumber(float value);
 /// The whole report. Table and Markdown print numbers with two decimals; the others keep full precision.
 std::string renderReport(const std::vector<Row> &rows, ReportFormat format);
 
-/// Exact decimal text of a float; JSON has no infinities or NaN, so those are strings.
-Row number(float value);
-
 } // namespace ninfer::exec
 
 #endif // NINFER_TOOLS_NINFER_EXEC_REPORT_H
