@@ -2,6 +2,7 @@
 // error.
 #include "tools/ninfer-build/Options.h"
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
@@ -75,10 +76,14 @@ int runBuild(CommandLine &line) {
     emitFailed |= print("// target: " + target + "\n" + ir) != 0;
   };
   auto report = build(options);
-  if (line.defaultCache && !options.cache.directory.empty())
-    trimCache(options.cache.directory, kMostCacheBytes);
   if (!report.ok())
     return fail(report.error());
+  // Looking at every file of the cache is only worth it after a build that may have added some.
+  const bool compiled = std::any_of(report->targets.begin(), report->targets.end(), [](const TargetReport &target) {
+    return target.codeBytes > 0 && target.cacheHits < target.kernels.size();
+  });
+  if (line.defaultCache && !options.cache.directory.empty() && compiled)
+    trimCache(options.cache.directory, kMostCacheBytes);
   int code = emitFailed ? 1 : 0;
   if (report->planBytes == 0) // only the IR was asked for
     return code;
