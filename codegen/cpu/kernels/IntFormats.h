@@ -9,7 +9,7 @@
 //   q4 q5 q6, int16: codes 8d+j and 8d+4+j, j = 0..3, unsigned: code + 2^kBits-1
 //   q4 q5 q6, int8:  codes 8d+j, +2, +4, +6, j = 0..1, unsigned likewise
 //   w8, int16:       codes 4d+j and 4d+2+j, j = 0..1, signed
-//   w8, int8:        codes 4d..4d+3, unsigned: code + 128
+//   w8, int8:        codes 4d..4d+3; VNNI unsigned: code + 128, Arm's dot product signed
 // Unsigned operands are off by a constant, so a kernel starts its sums at -constant * (sum of the activations).
 #ifndef NINFER_CODEGEN_CPU_KERNELS_INTFORMATS_H
 #define NINFER_CODEGEN_CPU_KERNELS_INTFORMATS_H
@@ -129,19 +129,18 @@ template <> struct Operands<8, 2> {
   }
 };
 
-#if defined(__AVX512VNNI__)
+/// Only where kByteDots.
 template <> struct Operands<8, 1> {
   static constexpr int kOps = 1;
-  static constexpr int kOffsetLog = 7;
+  static constexpr int kOffsetLog = kVnni ? 7 : 0;
   NI_INLINE void unpack(const uint8_t *base, const uint8_t *, I (&op)[kOps]) { split(load(base), op); }
-  NI_INLINE void split(I v, I (&op)[kOps]) { op[0] = v ^ set8(0x80); }
-  NI_INLINE I dot(I acc, const I (&op)[kOps], const I (&x)[kOps]) { return _mm512_dpbusd_epi32(acc, op[0], x[0]); }
+  NI_INLINE void split(I v, I (&op)[kOps]) { op[0] = kVnni ? v ^ set8(0x80) : v; }
+  NI_INLINE I dot(I acc, const I (&op)[kOps], const I (&x)[kOps]) { return dotBytes(acc, op[0], x[0]); }
 };
-#endif
 
-/// Bytes per activation of profile a8 for w8: without VNNI 8-bit products need a detour through absolute values that
-/// costs more than 16-bit products, so a8 runs as a16 there (finer than asked for).
-inline constexpr int kA8BytesForW8 = kVnni ? 1 : 2;
+/// Bytes per activation of profile a8 for w8: on AVX2 and AVX-512 without VNNI 8-bit products need a detour through absolute values
+/// that costs more than 16-bit products, so a8 runs as a16 there (finer than asked for).
+inline constexpr int kA8BytesForW8 = kByteDots ? 1 : 2;
 
 } // namespace ninfer::micro
 

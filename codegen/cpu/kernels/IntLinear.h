@@ -107,20 +107,17 @@ NI_INLINE void groupSums(const uint8_t *panel, const uint8_t *codes, const uint8
     acc[t][0] = acc[t][1] = a;
   }
   constexpr int kSteps = 8 * Ops::kOps;
-  if constexpr (Bytes == 2 || kVnni) {
+  if constexpr (Bytes == 2 || kByteDots) {
 #pragma clang loop unroll_count(4)
     for (int s = 0; s < kSteps; ++s) {
       const I w0 = load(panel + s * (2 * kVec)), w1 = load(panel + s * (2 * kVec) + kVec);
 #pragma unroll
       for (int t = 0; t < kBlock; ++t) {
         const I x = broadcast32(codes + (s * kBlock + t) * 4);
-        if constexpr (Bytes == 2) {
+        if constexpr (Bytes == 2)
           acc[t][0] = dot16(acc[t][0], w0, x), acc[t][1] = dot16(acc[t][1], w1, x);
-        } else {
-#if defined(__AVX512VNNI__)
-          acc[t][0] = _mm512_dpbusd_epi32(acc[t][0], w0, x), acc[t][1] = _mm512_dpbusd_epi32(acc[t][1], w1, x);
-#endif
-        }
+        else
+          acc[t][0] = dotBytes(acc[t][0], w0, x), acc[t][1] = dotBytes(acc[t][1], w1, x);
       }
     }
   } else { // sums of byte products in int16 as long as they cannot overflow: (2^bits - 1) * 127 * 2 * steps < 2^15

@@ -55,7 +55,7 @@ NI_INLINE void unpackWord(I v, const I *high, int d, I (&op)[Operands<bits, Byte
 
 /// acc + the products of one operand, summed within 32-bit lanes.
 template <int Bytes> NI_INLINE I dotOperand(I acc, I op, I x) {
-  return Bytes == 2 ? dot16(acc, op, x) : _mm512_dpbusd_epi32(acc, op, x);
+  return Bytes == 2 ? dot16(acc, op, x) : dotBytes(acc, op, x);
 }
 
 /// Prefetches the lines of `bytes` bytes.

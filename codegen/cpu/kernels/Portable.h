@@ -208,6 +208,18 @@ NI_OP __m256i _mm256_maddubs_epi16(__m256i u, __m256i s) {
   return (__m256i)(__builtin_shufflevector(p, p, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30) +
                    __builtin_shufflevector(p, p, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31));
 }
+#if defined(__ARM_FEATURE_DOTPROD)
+/// acc + the dot products of adjacent quadruples of signed bytes (SDOT). Not a name of <immintrin.h>: Vec.h has it for dotBytes.
+NI_OP __m256i niDotS8(__m256i acc, __m256i a, __m256i b) {
+  const auto half = [](__m128i c, __m128i x, __m128i y) __attribute__((always_inline)) {
+    return __builtin_bit_cast(__m128i, vdotq_s32(__builtin_bit_cast(int32x4_t, c), __builtin_bit_cast(int8x16_t, x),
+                                                 __builtin_bit_cast(int8x16_t, y)));
+  };
+  const __m128i low = half(_mm256_castsi256_si128(acc), _mm256_castsi256_si128(a), _mm256_castsi256_si128(b));
+  const __m128i high = half(_mm256_extracti128_si256(acc, 1), _mm256_extracti128_si256(a, 1), _mm256_extracti128_si256(b, 1));
+  return __builtin_shufflevector(low, high, 0, 1, 2, 3);
+}
+#endif
 NI_OP __m256i _mm256_cvtepu8_epi32(__m128i v) {
   return (__m256i)__builtin_convertvector((U8x8)__builtin_shufflevector(v, v, 0), S32x8);
 }

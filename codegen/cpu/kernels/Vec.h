@@ -1,6 +1,6 @@
 // The vector layer of the micro-kernels: one set of names over 256-bit AVX2 and 512-bit AVX-512 registers, chosen by
 // the flags the file is compiled with; other architectures take the AVX2 code over Portable.h. kVec bytes hold kLanes 32-bit lanes. Nothing above this file tests the level,
-// except for kVnni where another instruction sequence pays.
+// except for kVnni and kByteDots where another instruction sequence pays.
 #ifndef NINFER_CODEGEN_CPU_KERNELS_VEC_H
 #define NINFER_CODEGEN_CPU_KERNELS_VEC_H
 
@@ -21,6 +21,12 @@ using Half = __m256i; ///< AVX-512: half a register. Packing code uses 256 bits 
 inline constexpr bool kVnni = true;
 #else
 inline constexpr bool kVnni = false;
+#endif
+/// One instruction adds the products of four adjacent bytes to a 32-bit lane (dotBytes).
+#if defined(__AVX512VNNI__) || defined(__ARM_FEATURE_DOTPROD)
+inline constexpr bool kByteDots = true;
+#else
+inline constexpr bool kByteDots = false;
 #endif
 
 NI_INLINE int64_t minOf(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -421,14 +427,25 @@ NI_INLINE I dot16(I acc, I a, I b) {
 #endif
 }
 
-/// acc + the dot products of adjacent quadruples of unsigned times signed bytes, of two register pairs. Without VNNI
+/// acc + the dot products of adjacent quadruples of bytes, exact. VNNI: a unsigned, b signed; Arm: both signed, which is the same
+/// for a below 128. Only where kByteDots.
+NI_INLINE I dotBytes(I acc, I a, I b) {
+#if defined(__AVX512VNNI__)
+  return _mm512_dpbusd_epi32(acc, a, b);
+#elif defined(__ARM_FEATURE_DOTPROD)
+  return niDotS8(acc, a, b);
+#else
+  return (void)a, (void)b, acc;
+#endif
+}
+
+/// acc + the dot products of adjacent quadruples of unsigned times signed bytes, of two register pairs. Without kByteDots
 /// the sums of two pairs are formed in int16: |u| <= 63 keeps them exact (63 * 127 * 4 = 32004).
 NI_INLINE I dotU8Twice(I acc, I u0, I s0, I u1, I s1) {
-#if defined(__AVX512VNNI__)
-  return _mm512_dpbusd_epi32(_mm512_dpbusd_epi32(acc, u0, s0), u1, s1);
-#else
-  return add32(acc, madd16(add16(maddU8(u0, s0), maddU8(u1, s1)), set16(1)));
-#endif
+  if constexpr (kByteDots)
+    return dotBytes(dotBytes(acc, u0, s0), u1, s1);
+  else
+    return add32(acc, madd16(add16(maddU8(u0, s0), maddU8(u1, s1)), set16(1)));
 }
 
 NI_INLINE F loadSome(const float *p, int64_t n) { return n >= kLanes ? loadF(p) : loadPart(p, n); }
