@@ -38,17 +38,17 @@ Result<Sampler> Sampler::create(const SamplingOptions &o) {
   if (!(o.temperature >= 0 && o.temperature <= 100))
     return bad("temperature (--temp) must be in [0, 100]", o.temperature);
   if (o.topK < 0)
-    return bad("--top-k must not be negative", double(o.topK));
+    return bad("top_k (--top-k) must not be negative", double(o.topK));
   if (!(o.topP > 0 && o.topP <= 1))
-    return bad("--top-p must be in (0, 1]", o.topP);
+    return bad("top_p (--top-p) must be in (0, 1]", o.topP);
   if (!(o.minP >= 0 && o.minP <= 1))
-    return bad("--min-p must be in [0, 1]", o.minP);
+    return bad("min_p (--min-p) must be in [0, 1]", o.minP);
   if (!(o.repetitionPenalty > 0 && std::isfinite(o.repetitionPenalty)))
-    return bad("repetition penalty (--repeat-penalty) must be positive and finite", o.repetitionPenalty);
+    return bad("repetition_penalty (--repeat-penalty) must be positive and finite", o.repetitionPenalty);
   if (!std::isfinite(o.presencePenalty))
-    return bad("--presence-penalty must be finite", o.presencePenalty);
+    return bad("presence_penalty (--presence-penalty) must be finite", o.presencePenalty);
   if (!std::isfinite(o.frequencyPenalty))
-    return bad("--frequency-penalty must be finite", o.frequencyPenalty);
+    return bad("frequency_penalty (--frequency-penalty) must be finite", o.frequencyPenalty);
   return Sampler(o);
 }
 

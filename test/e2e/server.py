@@ -5,6 +5,7 @@ What an answer must be is what `ninfer-exec` itself says in other commands, and 
 """
 import argparse
 import atexit
+import gzip
 import http.client
 import json
 import os
@@ -129,7 +130,8 @@ def refusals(server):
             (chat, {"messages": []}, 400, "NB0680", "at least one message"),
             (chat, {"messages": [{"role": "tool", "content": "x"}]}, 400, "NB0680", "messages[0].role"),
             (chat, {"messages": [{"role": "user"}]}, 400, "NB0680", "messages[0]"),
-            (chat, {"messages": image}, 400, "NB0680", "messages[0].content[0]"),
+            (chat, {"messages": image}, 400, "NB0680", "messages[0].content[0].type"),
+            (chat, {"messages": message, "chat_template_kwargs": {"messages": 3}}, 400, "NB0680", "'messages' is set by the server"),
             (chat, {"messages": message, "model": "gpt"}, 404, "NB0683", "'gpt'"),
             (chat, {"messages": message, "temperature": "hot"}, 400, "NB0680", "temperature"),
             (chat, {"messages": message, "temperature": -1}, 400, "NB0708", "temp"),
@@ -158,6 +160,73 @@ def refusals(server):
     got = server.ask(chat, {"messages": message}, {"Content-Type": "text/plain"})
     check(got[0] == 400 and "Content-Type" in got[1]["error"]["message"], f"a body that is not declared as JSON: {got}")
     check(server.ask("/health")[1] == {"status": "ok", "requests": 0}, "nothing waits after refusals")
+
+
+def raw(server, data):
+    """Everything that comes back on one connection, as statuses and the whole text."""
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as connection:
+        try:
+            connection.sendall(data)
+        except OSError:
+            pass  # refused before all of it was sent
+        answer = b""
+        try:
+            while piece := connection.recv(65536):
+                answer += piece
+        except ConnectionResetError:
+            pass
+    return [int(status) for status in re.findall(rb"HTTP/1\.1 (\d+) ", answer)], answer.decode(errors="surrogateescape")
+
+
+def hostile(server):
+    """Requests that no client sends by mistake: the server goes on, and answers what it was asked only."""
+    page = b"POST /v1/completions HTTP/1.1\r\nHost: x\r\n"
+    body = b'{"prompt":"The heron","max_tokens":2}'
+    wanted = page + b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+    for path in (b"/%ff%fe", b"/\xff", b"/x%0aGET%20/%1b[31m"):
+        got, text = raw(server, b"GET " + path + b" HTTP/1.1\r\n\r\n")
+        check(got == [404] and "NB0680" in text, f"{path}: {got} {text}")
+    check(all(c.isprintable() or c == "\n" for c in server.text()) and "GET /x%0aGET%20/%1b[31m 404" in server.text(), "bytes of a path in the log")
+    got, text = raw(server, page + b"Content-Type: \xff\r\nContent-Length: 2\r\n\r\n{}")
+    check(got == [400] and "Content-Type" in text, f"a Content-Type that is no text: {got} {text}")
+    got, text = raw(server, wanted.replace(b"application/json", b"Application/JSON ; charset=utf-8"))
+    check(got == [200], f"a Content-Type in other letters: {got} {text}")
+    # A web page may send a body of this type to any address. What the library leaves of it, it must not take for a request: its
+    # buffer has 4096 bytes, so that the second one begins where the next read does.
+    for target in (b"POST /v1/completions", b"GET /health"):
+        head = target + b" HTTP/1.1\r\nContent-Type: multipart/form-data\r\nContent-Length: %d\r\n\r\n"
+        filler = 4096 - len(head % 9999)
+        got, text = raw(server, head % (filler + len(wanted)) + b"a" * filler + wanted)
+        check(len(got) == 1 and "text_completion" not in text, f"a request inside a body was answered: {got} {text}")
+    spaces = b"100000\r\n" + b" " * 0x100000 + b"\r\n"
+    got, text = raw(server, page + b"Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n" + spaces * 66 + b"0\r\n\r\n")
+    check(got in ([413], []), f"66 MiB in chunks: {got} {text}")  # none: the connection ended while more came
+    bomb = gzip.compress(b" " * (66 << 20))
+    got, text = raw(server, page + b"Content-Type: application/json\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(bomb) + bomb)
+    check(got == [413] and "too long" in text, f"66 MiB behind gzip: {got} {text}")
+    check(server.ask("/health")[1] == {"status": "ok", "requests": 0}, "nothing waits after hostile requests")
+
+
+def trickle(server):
+    """A client that sends its request a byte at a time does not hold up the end."""
+    stop = threading.Event()
+    connection = socket.create_connection(("127.0.0.1", server.port))
+    connection.sendall(b"GET /health HTTP/1.1\r\n")
+
+    def send():
+        while not stop.wait(0.2):
+            try:
+                connection.sendall(b"X")
+            except OSError:
+                return
+    thread = threading.Thread(target=send)
+    thread.start()
+    try:
+        server.end()
+    finally:
+        stop.set()
+        thread.join()
+        connection.close()
 
 
 def together(server, expected):
@@ -232,12 +301,16 @@ def main():
         answers(server, expected, True)
         texts_and_members(server)
         refusals(server)
+        hostile(server)
         together(server, expected)
+        everywhere = subprocess.run([exe, "serve", plan, "--host", "", "--port", "0"], stderr=subprocess.PIPE, timeout=60)
+        check(everywhere.returncode == 2 and b"--host" in everywhere.stderr, f"an empty address: {everywhere}")
         taken = subprocess.run([exe, "serve", plan, "--port", str(server.port)], stderr=subprocess.PIPE, timeout=60)
         check(taken.returncode == 1 and b"NB0681" in taken.stderr, f"a port that is taken: {taken}")
         idle = socket.create_connection(("127.0.0.1", server.port))  # a connection that says nothing does not hold up the end
         server.end(signal.SIGINT)
         idle.close()
+        trickle(Server(exe, plan))
         busy(exe, plan, expected)
         hybrid = make("hybrid", "hybrid-demo", "--spec", "mtp", "--draft-tokens", "3")
         expected = spoken(hybrid, QUESTIONS[:1])

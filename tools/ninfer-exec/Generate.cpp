@@ -58,8 +58,8 @@ Status checkLength(const ninfer_engine_info &info, size_t promptTokens, const Ge
   if (promptTokens + wanted <= info.max_context)
     return {};
   Status status = makeError(ErrorKind::Usage, "NB0652",
-                            "context overflow: the prompt has " + std::to_string(promptTokens) + " tokens" +
-                                (wanted ? ", -n asks for " + std::to_string(options.maxTokens) : std::string()) +
+                            "context overflow: the prompt has " + std::to_string(promptTokens) + (promptTokens == 1 ? " token" : " tokens") +
+                                (wanted ? ", -n (max_tokens) asks for " + std::to_string(options.maxTokens) : std::string()) +
                                 ", the plan has " + std::to_string(info.max_context) + " positions");
   status.help("shorten the prompt, lower -n, or build the plan with a larger --max-context");
   return status;

@@ -32,9 +32,10 @@ Result<std::string> contentOf(const Json &value, const std::string &member) {
   for (size_t i = 0; i < value.size(); ++i) {
     const Json &part = value[i];
     const std::string name = member + "[" + std::to_string(i) + "]";
-    NINFER_RETURN_IF_ERROR(jsonMembers(part, {"type", "text"}, {}, name, "NB0680"));
-    if (part["type"] != "text")
+    // Before the other members: those of an image are not what is wrong with it.
+    if (part.is_object() && part.contains("type") && part["type"] != "text")
       return wrong(name + ".type", "\"text\"", part["type"]);
+    NINFER_RETURN_IF_ERROR(jsonMembers(part, {"type", "text"}, {}, name, "NB0680"));
     NINFER_ASSIGN_OR_RETURN(const std::string piece, textOf(part["text"], name + ".text"));
     text += piece;
   }
@@ -176,6 +177,9 @@ Result<CompletionRequest> parseRequest(std::string_view body, const GenerateOpti
     } else if (chat && name == "chat_template_kwargs") {
       if (!value.is_object())
         return wrong(name, "an object", value);
+      for (const char *own : {"messages", "add_generation_prompt"})
+        if (value.contains(own))
+          return makeError(ErrorKind::Usage, "NB0680", name + ": '" + own + "' is set by the server");
       request.templateArguments = value;
     } else if (!chat && name == "prompt") {
       NINFER_RETURN_IF_ERROR(readPromptMember(value, request));

@@ -8,6 +8,8 @@ namespace {
 
 Result<int> run(const ServeOptions &options) {
   NINFER_RETURN_IF_ERROR(checkOptions(options.generate));
+  if (options.host.empty()) // to the system that is every address of this machine
+    return makeError(ErrorKind::Usage, "NB0900", "--host: expected an address, got an empty text");
   NINFER_ASSIGN_OR_RETURN(Engine engine, Engine::open(options.common));
   NINFER_ASSIGN_OR_RETURN(TextModel text, TextModel::load(engine));
   NINFER_ASSIGN_OR_RETURN(const Tokenizer *tokenizer, text.tokenizer());

@@ -1,11 +1,18 @@
 #include "tools/ninfer-exec/Server.h"
 
+#include "support/Sha256.h"
+
+#include <algorithm>
 #include <atomic>
+#include <cctype>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <ctime>
 #include <filesystem>
 #include <httplib.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <thread>
 
 namespace ninfer::exec {
@@ -19,9 +26,9 @@ int httpStatus(const Error &error) {
     return 503;
   if (error.code == "NB0683")
     return 404;
-  // Wherever a file would be to blame for its JSON, here it is the caller.
-  const bool json = error.code == "NB0680" || error.code == "NB0910";
-  return json || error.kind == ErrorKind::Usage || error.kind == ErrorKind::Unsupported ? 400 : 500;
+  // Wherever a file would be to blame for its JSON, here it is the caller, who also chose what a template fails on.
+  const bool callers = error.code == "NB0680" || error.code == "NB0910" || error.code == "NB0707";
+  return callers || error.kind == ErrorKind::Usage || error.kind == ErrorKind::Unsupported ? 400 : 500;
 }
 
 Json errorBody(const Error &error, int status) {
@@ -31,11 +38,43 @@ Json errorBody(const Error &error, int status) {
             {"code", error.code}}}};
 }
 
+/// Paths, header values and names of models quoted in `json` are whatever bytes a caller sent; what goes out is UTF-8. The
+/// library's own choice, an exception, would end the process: pages of errors are made outside of its handlers.
+std::string textOf(const Json &json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+/// A decoded path or method for the log: one line, no escape sequences for the terminal that shows it.
+std::string forLog(const std::string &text) {
+  std::string out;
+  for (const char c : text)
+    if (c > ' ' && c < 0x7f)
+      out += c;
+    else
+      out += "%" + toHex(std::span(reinterpret_cast<const uint8_t *>(&c), 1));
+  return out;
+}
+
 void fail(httplib::Response &response, const Error &error) {
   response.status = httpStatus(error);
   if (response.status == 503)
     response.set_header("Retry-After", "1");
-  response.set_content(errorBody(error, response.status).dump(), "application/json");
+  response.set_content(textOf(errorBody(error, response.status)), "application/json");
+}
+
+/// Ends every connection to `port` of this process, whose sockets the library keeps to itself.
+void cutConnections(int port) {
+  std::error_code ignored;
+  for (const auto &entry : std::filesystem::directory_iterator("/proc/self/fd", ignored)) {
+    const int fd = std::atoi(entry.path().filename().c_str());
+    sockaddr_storage address{};
+    socklen_t size = sizeof(address);
+    if (getsockname(fd, reinterpret_cast<sockaddr *>(&address), &size) != 0)
+      continue;
+    const in_port_t own = address.ss_family == AF_INET    ? reinterpret_cast<const sockaddr_in &>(address).sin_port
+                          : address.ss_family == AF_INET6 ? reinterpret_cast<const sockaddr_in6 &>(address).sin6_port
+                                                          : in_port_t(0);
+    if (own == htons(uint16_t(port)))
+      shutdown(fd, SHUT_RDWR);
+  }
 }
 
 const char *finishReason(StopReason reason) {
@@ -90,6 +129,9 @@ public:
     // A thread stays with a connection: those that wait for an answer must not keep out the next ones.
     http_.new_task_queue = [threads = options.queue + 8] { return new httplib::ThreadPool(threads); };
     http_.set_payload_max_length(kMaxBody);
+    // One request per connection: the library leaves the body of a request it refuses unread, and would take what a web page put
+    // there for the next request, with any Content-Type. Connections that say nothing don't keep a thread either.
+    http_.set_keep_alive_max_count(1);
     http_.set_tcp_nodelay(true);
     // The library's own choice, SO_REUSEPORT, would let two servers share a port without a word.
     http_.set_socket_options([](socket_t socket) {
@@ -110,7 +152,7 @@ public:
       response.status = status;
     });
     http_.set_logger([](const httplib::Request &request, const httplib::Response &response) {
-      std::fprintf(stderr, "%s %s %d\n", request.method.c_str(), request.path.c_str(), response.status);
+      std::fprintf(stderr, "%s %s %d\n", forLog(request.method).c_str(), forLog(request.path).c_str(), response.status);
     });
     routes();
   }
@@ -122,10 +164,25 @@ public:
       return makeError(ErrorKind::Failed, "NB0681",
                        "cannot listen on " + options_.host + " port " + std::to_string(options_.port) +
                            ": no such address here, or the port is taken");
-    std::fprintf(stderr, "serving %s at http://%s:%d\n", model_.c_str(), options_.host.c_str(), port);
-    std::thread connections([this] { http_.listen_after_bind(); });
+    const bool v6 = options_.host.find(':') != std::string::npos;
+    std::fprintf(stderr, "serving %s at http://%s%s%s:%d\n", model_.c_str(), v6 ? "[" : "", options_.host.c_str(), v6 ? "]" : "", port);
+    std::atomic<bool> ended = false;
+    std::thread connections([this, &ended] {
+      http_.listen_after_bind();
+      ended = true;
+    });
     queue_.serve(context, info_, text_, drafts);
+    constexpr std::chrono::milliseconds kPoll(20), kGrace(2000);
+    while (!http_.is_running() && !ended) // a stop before that would be lost
+      std::this_thread::sleep_for(kPoll);
     http_.stop();
+    // What ended with the queue is on its way to its readers. A client that sends a byte of its request now and then would
+    // hold its thread, and the end of this process, for as long as it likes.
+    for (auto waited = kPoll; !ended; waited += kPoll) {
+      std::this_thread::sleep_for(kPoll);
+      if (waited > kGrace)
+        cutConnections(port);
+    }
     connections.join();
     return {};
   }
@@ -133,7 +190,7 @@ public:
 private:
   void routes() {
     http_.Get("/health", [this](const httplib::Request &, httplib::Response &response) {
-      response.set_content(Json{{"status", "ok"}, {"requests", queue_.size()}}.dump(), "application/json");
+      response.set_content(textOf({{"status", "ok"}, {"requests", queue_.size()}}), "application/json");
     });
     http_.Get("/v1/models", [this](const httplib::Request &, httplib::Response &response) {
       const Json model = {{"id", model_},
@@ -142,30 +199,50 @@ private:
                           {"owned_by", "ninfer"},
                           {"max_context", info_.max_context},
                           {"target", info_.target}};
-      response.set_content(Json{{"object", "list"}, {"data", Json::array({model})}}.dump(), "application/json");
+      response.set_content(textOf({{"object", "list"}, {"data", Json::array({model})}}), "application/json");
     });
-    http_.Post("/v1/completions", [this](const httplib::Request &request, httplib::Response &response) {
-      answer(request, response, false);
-    });
-    http_.Post("/v1/chat/completions", [this](const httplib::Request &request, httplib::Response &response) {
-      answer(request, response, true);
-    });
+    for (const bool chat : {false, true})
+      http_.Post(chat ? "/v1/chat/completions" : "/v1/completions",
+                 [this, chat](const httplib::Request &request, httplib::Response &response, const httplib::ContentReader &read) {
+                   answer(request, response, read, chat);
+                 });
   }
 
-  void answer(const httplib::Request &request, httplib::Response &response, bool chat) {
-    Status status = start(request, response, chat);
+  void answer(const httplib::Request &request, httplib::Response &response, const httplib::ContentReader &read, bool chat) {
+    // A web page may send any other kind of text to any address without asking; this one needs the server's consent.
+    const std::string type = request.get_header_value("Content-Type");
+    if (!isJson(type))
+      return fail(response, makeError(ErrorKind::Usage, "NB0680", "Content-Type: expected application/json, got '" + type + "'"));
+    // Read here because the library holds only a declared length to the limit, not what chunks or gzip make of it.
+    std::string body;
+    bool fits = true;
+    const bool complete = read([&](const char *data, size_t size) {
+      fits = size <= kMaxBody - body.size();
+      if (fits)
+        body.append(data, size);
+      return fits;
+    });
+    if (!complete) { // the error handler makes the page
+      if (!fits)
+        response.status = 413;
+      return;
+    }
+    Status status = start(body, response, chat);
     if (!status.ok())
       fail(response, status.error());
   }
 
-  Status start(const httplib::Request &request, httplib::Response &response, bool chat) {
-    // A web page may send any other kind of text to any address without asking; this one needs the server's consent.
-    const std::string type = request.get_header_value("Content-Type");
-    if (type.substr(0, type.find(';')) != "application/json")
-      return makeError(ErrorKind::Usage, "NB0680", "Content-Type: expected application/json, got '" + type + "'");
-    NINFER_ASSIGN_OR_RETURN(CompletionRequest wanted, chat
-                                                          ? parseChatRequest(request.body, options_.generate, model_)
-                                                          : parseTextRequest(request.body, options_.generate, model_));
+  static bool isJson(std::string type) {
+    type.resize(std::min(type.find(';'), type.size()));
+    while (!type.empty() && (type.back() == ' ' || type.back() == '\t'))
+      type.pop_back();
+    std::transform(type.begin(), type.end(), type.begin(), [](unsigned char c) { return std::tolower(c); });
+    return type == "application/json";
+  }
+
+  Status start(const std::string &body, httplib::Response &response, bool chat) {
+    NINFER_ASSIGN_OR_RETURN(CompletionRequest wanted, chat ? parseChatRequest(body, options_.generate, model_)
+                                                           : parseTextRequest(body, options_.generate, model_));
     NINFER_ASSIGN_OR_RETURN(std::vector<int32_t> prompt, promptOf(wanted, chat));
     NINFER_RETURN_IF_ERROR(checkLength(info_, prompt.size(), wanted.generate));
     auto job = std::make_shared<Job>(std::move(prompt), wanted.generate);
@@ -190,9 +267,9 @@ private:
     }
     job->wait();
     NINFER_RETURN_IF_ERROR(std::move(job->status));
-    Json body = envelope.wrap(envelope.choice(job->answer.text, finishReason(job->answer.reason)));
-    body["usage"] = usageOf(*job);
-    response.set_content(body.dump(), "application/json");
+    Json page = envelope.wrap(envelope.choice(job->answer.text, finishReason(job->answer.reason)));
+    page["usage"] = usageOf(*job);
+    response.set_content(textOf(page), "application/json");
     return {};
   }
 
@@ -219,29 +296,30 @@ private:
   }
 
   static void stream(Job &job, const Envelope &envelope, bool usage, httplib::DataSink &sink) {
-    const auto send = [&sink](const std::string &data) {
+    const auto write = [&sink](const std::string &data) {
       const std::string event = "data: " + data + "\n\n";
       return sink.is_writable() && sink.write(event.data(), event.size());
     };
-    bool reads = !envelope.chat || send(envelope.wrap(envelope.choice("", nullptr, true)).dump());
+    const auto send = [&write](const Json &json) { return write(textOf(json)); };
+    bool reads = !envelope.chat || send(envelope.wrap(envelope.choice("", nullptr, true)));
     while (const std::optional<std::string> piece = job.nextPiece()) {
-      reads = reads && send(envelope.wrap(envelope.choice(*piece, nullptr)).dump());
+      reads = reads && send(envelope.wrap(envelope.choice(*piece, nullptr)));
       if (!reads)
         job.abandon();
     }
     if (!reads)
       return;
     if (!job.status.ok()) {
-      send(errorBody(job.status.error(), httpStatus(job.status.error())).dump());
+      send(errorBody(job.status.error(), httpStatus(job.status.error())));
     } else {
-      send(envelope.wrap(envelope.choice("", finishReason(job.answer.reason))).dump());
+      send(envelope.wrap(envelope.choice("", finishReason(job.answer.reason))));
       if (usage) {
         Json body = envelope.wrap(Json::array());
         body["usage"] = usageOf(job);
-        send(body.dump());
+        send(body);
       }
     }
-    send("[DONE]");
+    write("[DONE]");
     sink.done();
   }
 

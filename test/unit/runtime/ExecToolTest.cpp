@@ -184,7 +184,7 @@ TEST_F(ExecTool, UsageErrors) {
       {{plan_, "--tokens", "1,x"}, "", "--tokens: byte 2"},
       {{plan_, "--tokens", "1,-2"}, "", "--tokens: byte 2"},
       {{plan_, "-p", std::string(33, 'a')}, "", "context overflow: the prompt has 33 tokens"},
-      {{plan_, "-p", "abc", "-n", "31"}, "", "-n asks for 31"},
+      {{plan_, "-p", "abc", "-n", "31"}, "", "-n (max_tokens) asks for 31"},
       {{plan_, "-p", "x", "--temp", "-1"}, "", "error[NB0708]: temperature (--temp) must be in [0, 100], got -1\n"},
       {{"chat", plan_, "-p", "x", "--repeat-penalty", "0"}, "", "(--repeat-penalty) must be positive"},
       {{plan_, "-p", "x", "--stop", ""}, "", "--stop: the text is empty"},
