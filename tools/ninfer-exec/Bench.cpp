@@ -235,13 +235,13 @@ int benchCommand(int argc, char **argv) {
   addCommonOptions(app, options.common);
   addSpecOptions(app, options.common);
   app.remove_option(app.get_option("--threads"));
-  const auto list = [&](const char *names, auto &values, const char *text) {
-    app.add_option(names, values, text)->type_name("N,...")->delimiter(',')->allow_extra_args(false);
+  const auto list = [&](const char *names, auto &values, const char *text, unsigned least, unsigned most) {
+    app.add_option(names, values, text)->type_name("N,...")->delimiter(',')->allow_extra_args(false)->check(CLI::Range(least, most));
   };
-  list("-t,--threads", options.threads, "Thread counts (default: every CPU this process may use)");
-  list("-p,--n-prompt", options.prompts, "Prompt lengths (default 512; 0: none)");
-  list("-n,--n-gen", options.generates, "Numbers of generated tokens (default 128; 0: none)");
-  list("-d,--n-depth", options.depths, "Tokens already in the context (default 0)");
+  list("-t,--threads", options.threads, "Thread counts (default: every CPU this process may use)", 1, 1024);
+  list("-p,--n-prompt", options.prompts, "Prompt lengths (default 512; 0: none)", 0, UINT32_MAX);
+  list("-n,--n-gen", options.generates, "Numbers of generated tokens (default 128; 0: none)", 0, UINT32_MAX);
+  list("-d,--n-depth", options.depths, "Tokens already in the context (default 0)", 0, UINT32_MAX);
   app.add_option("-r,--repetitions", options.repetitions, "Repetitions of every test (default 5)")
       ->type_name("N")
       ->check(CLI::Range(1u, 1000000u));

@@ -170,8 +170,9 @@ Result<int> run(const ChatOptions &options) {
   NINFER_ASSIGN_OR_RETURN(TextModel text, TextModel::load(engine));
   NINFER_ASSIGN_OR_RETURN(const Tokenizer *tokenizer, text.tokenizer());
   NINFER_ASSIGN_OR_RETURN(ChatTemplate chatTemplate, text.chatTemplate(engine));
-  if (findInvalidUtf8(options.prompt) || findInvalidUtf8(options.system))
-    return makeError(ErrorKind::Usage, "NB0664", "the prompt is not valid UTF-8");
+  for (const auto &[name, given] : {std::pair("-p", &options.prompt), std::pair("--system", &options.system)})
+    if (const auto at = findInvalidUtf8(*given))
+      return makeError(ErrorKind::Usage, "NB0664", std::string(name) + ": the text is not valid UTF-8 at byte " + std::to_string(*at));
   const ninfer_engine_info info = engine.info();
   NINFER_ASSIGN_OR_RETURN(const uint32_t drafts, draftsPerRound(info, options.common));
   NINFER_ASSIGN_OR_RETURN(Context context, Context::create(engine, options.common, drafts > 0));
@@ -209,6 +210,8 @@ int chatCommand(int argc, char **argv) {
   app.add_flag("--no-think", options.noThink, "Set enable_thinking to false in the chat template");
   if (int code = parse(app, argc, argv); code >= 0)
     return code;
+  if (app.count("--prompt") && options.prompt.empty()) // not a conversation on standard input
+    return report(makeError(ErrorKind::Usage, "NB0662", "-p: the message is empty"));
   auto result = run(options);
   return result.ok() ? *result : report(result.error());
 }

@@ -91,6 +91,8 @@ Result<int> run(const EmbedOptions &options) {
     NINFER_ASSIGN_OR_RETURN(grid, parseGrid(options.grid));
   }
   NINFER_ASSIGN_OR_RETURN(Engine engine, Engine::open(options.common));
+  NINFER_RETURN_IF_ERROR(checkOutput(options.out, {options.common.plan, engine.info().weights_path, options.common.prepacked, options.image,
+                                                   options.config, options.patches}));
   NINFER_ASSIGN_OR_RETURN(const ninfer_vision_info tower, engine.vision());
   std::vector<float> patches;
   if (!options.patches.empty()) {

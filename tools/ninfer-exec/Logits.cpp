@@ -113,6 +113,9 @@ Result<int> run(LogitsOptions &options) {
     NINFER_ASSIGN_OR_RETURN(expected, Trace::read(options.traceAgainst));
   }
   NINFER_ASSIGN_OR_RETURN(Engine engine, Engine::open(options.common));
+  for (const std::string &output : {options.out, options.trace})
+    NINFER_RETURN_IF_ERROR(checkOutput(output, {options.common.plan, engine.info().weights_path, options.common.prepacked, options.prompt.file,
+                                                options.prompt.tokens, options.traceAgainst}));
   // Token ids in, numbers out: no tokenizer is read, so an artifact without a usable one will do.
   TextModel text;
   if (options.top || options.prompt.tokens.empty()) {

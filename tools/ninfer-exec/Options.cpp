@@ -1,8 +1,23 @@
 #include "tools/ninfer-exec/Options.h"
 
+#include <charconv>
 #include <cstdio>
 
 namespace ninfer::exec {
+
+namespace {
+
+/// The library takes a sign away and larger numbers for the largest one.
+const CLI::Validator kUnsigned(
+    [](const std::string &text) {
+      uint64_t value = 0;
+      const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+      return error == std::errc() && end == text.data() + text.size() ? "" : "expected a number from 0 to 18446744073709551615, got " + text;
+    },
+    "");
+const CLI::Validator kNoSign([](const std::string &text) { return text.find('-') == std::string::npos ? "" : "expected a number of bytes, got " + text; }, "");
+
+} // namespace
 
 void addCommonOptions(CLI::App &app, CommonOptions &options) {
   app.add_option("plan", options.plan, "Plan file written by ninfer-build")->required()->type_name("PLAN");
@@ -31,8 +46,12 @@ void addCommonOptions(CLI::App &app, CommonOptions &options) {
   app.add_option("--memory-limit", options.memoryLimit,
                  "Refuse to run when the context needs more bytes than this (suffixes kb, mb, gb)")
       ->type_name("BYTES")
-      ->transform(CLI::AsSizeValue(false));
-  app.add_option("--spin-us", options.spinUs, "Microseconds an idle thread spins before it sleeps (default 200)")->type_name("N");
+      ->transform(CLI::AsSizeValue(false))
+      ->transform(kNoSign)
+      ->check(CLI::Range(uint64_t(1), UINT64_MAX));
+  app.add_option("--spin-us", options.spinUs, "Microseconds an idle thread spins before it sleeps (default 200)")
+      ->type_name("N")
+      ->check(CLI::Range(1u, UINT32_MAX));
   app.add_flag("--stats", options.stats, "Print startup, speed, and the memory ledger beside the peak RSS");
   app.add_flag("--profile", options.profile, "Time every launch and print the sums per kernel");
 }
@@ -82,7 +101,9 @@ void addGenerateOptions(CLI::App &app, GenerateOptions &options) {
       ->type_name("X");
   app.add_option("--frequency-penalty", sampling.frequencyPenalty, "Subtract X per occurrence of a token (default 0)")
       ->type_name("X");
-  app.add_option("-s,--seed", sampling.seed, "Seed of the draws (default 0; same seed, same answer)")->type_name("N");
+  app.add_option("-s,--seed", sampling.seed, "Seed of the draws (default 0; same seed, same answer)")
+      ->type_name("N")
+      ->check(kUnsigned);
   app.add_flag("--ignore-eos", options.ignoreEos, "Do not end at stop tokens");
   app.add_flag("--special", options.showSpecial, "Print special tokens");
   app.add_option("--stop", options.stops, "End the answer before this text (repeatable)")
@@ -95,6 +116,11 @@ int parse(CLI::App &app, int argc, char **argv) {
   app.set_version_flag("--version", "ninfer-exec " NINFER_VERSION);
   try {
     app.parse(argc, argv);
+    for (const CLI::Option *option : app.get_options()) // an empty shell variable would be a 0
+      if (const std::string type = option->get_type_name(); (type[0] == 'N' && type != "NAME") || type[0] == 'X' || type[0] == 'K')
+        for (const std::string &text : option->results())
+          if (text.empty())
+            throw CLI::ValidationError(option->get_name(), "expected a number, got an empty text");
   } catch (const CLI::ParseError &error) {
     if (error.get_exit_code() == 0)
       return app.exit(error);

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <map>
 #include <tuple>
 #include <unistd.h>
@@ -32,6 +33,16 @@ Status Output::write(std::string_view text) {
       closed_ = true;
     else if (errno != EINTR)
       return makeError(ErrorKind::Failed, "NB0906", std::string("cannot write to stdout: ") + std::strerror(errno));
+  }
+  return {};
+}
+
+Status checkOutput(const std::string &output, std::initializer_list<std::string> sources) {
+  for (const std::string &source : sources) {
+    std::error_code none;
+    if (output.empty() || source.empty() || !std::filesystem::equivalent(output, source.substr(source[0] == '@'), none))
+      continue;
+    return makeError(ErrorKind::Usage, "NB0905", output + ": is read by this command (" + source + "), it cannot be the output too");
   }
   return {};
 }

@@ -6,6 +6,7 @@
 #include "support/Status.h"
 #include "tools/ninfer-exec/Session.h"
 
+#include <initializer_list>
 #include <string>
 #include <string_view>
 
@@ -30,6 +31,10 @@ public:
 private:
   bool closed_ = false;
 };
+
+/// Refuses `output`, a file to write, when it is one of the `sources`, by whatever name (NB0905). Empty names are no files;
+/// one that begins with `@` is that of a list.
+Status checkOutput(const std::string &output, std::initializer_list<std::string> sources);
 
 /// Prints `error` to stderr and returns its exit code.
 int report(const Error &error);

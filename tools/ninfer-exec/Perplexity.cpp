@@ -39,9 +39,9 @@ struct Score {
   double nll; ///< natural logarithm
 };
 
-/// Mean of the losses and its standard error, as if tokens were independent.
+/// Mean of the losses and its standard error, as if tokens were independent; one token has none (NaN).
 struct Mean {
-  double value = 0, error = 0;
+  double value = 0, error = std::nan("");
 };
 
 Mean meanOf(const std::vector<Score> &scores) {
@@ -73,7 +73,7 @@ Result<Corpus> readCorpus(const PerplexityOptions &options, const TextModel &tex
     if (list[0] == '@') {
       NINFER_ASSIGN_OR_RETURN(list, readFile(options.tokens.substr(1), kMostTextBytes));
     }
-    NINFER_ASSIGN_OR_RETURN(corpus.tokens, parseTokens(list, "--tokens"));
+    NINFER_ASSIGN_OR_RETURN(corpus.tokens, parseTokens(list, options.tokens[0] == '@' ? options.tokens.substr(1) : "--tokens"));
     return corpus;
   }
   NINFER_ASSIGN_OR_RETURN(const std::string bytes, readFile(options.text, kMostTextBytes));
@@ -150,6 +150,8 @@ Row toRow(const PerplexityOptions &options, const ninfer_engine_info &info, uint
   // A table rounds to two decimals, which is too coarse for losses.
   const bool readable = options.format == "table" || options.format == "md";
   const auto figure = [&](double value) {
+    if (std::isnan(value))
+      return Row();
     if (!readable)
       return Row(value);
     char text[32];
@@ -176,6 +178,7 @@ Result<int> run(const PerplexityOptions &options) {
     return makeError(ErrorKind::Usage, "NB0900", "nothing to predict: give --text FILE or --tokens LIST");
   NINFER_ASSIGN_OR_RETURN(Engine engine, Engine::open(options.common));
   const ninfer_engine_info info = engine.info();
+  NINFER_RETURN_IF_ERROR(checkOutput(options.each, {options.common.plan, info.weights_path, options.common.prepacked, options.text, options.tokens}));
   const uint32_t first = options.hasFirst ? options.first : options.context / 2;
   NINFER_RETURN_IF_ERROR(checkSizes(options, first, info));
   TextModel text;
@@ -200,6 +203,10 @@ Result<int> run(const PerplexityOptions &options) {
     if (uint32_t(token) >= info.vocab_size)
       return makeError(ErrorKind::Usage, "NB0651",
                        "token " + std::to_string(token) + " is outside the vocabulary of " + std::to_string(info.vocab_size));
+  AtomicFile each; // now, so that a folder that takes no file is not found out after the work
+  if (!options.each.empty()) {
+    NINFER_ASSIGN_OR_RETURN(each, AtomicFile::create(options.each));
+  }
   NINFER_ASSIGN_OR_RETURN(Context context, Context::create(engine, options.common, false));
   std::vector<Score> scores;
   for (uint32_t window = 0; window < windows; ++window) {
@@ -209,8 +216,8 @@ Result<int> run(const PerplexityOptions &options) {
     NINFER_RETURN_IF_ERROR(scoreWindow(context, tokens, first, window, scores));
   }
   if (!options.each.empty()) {
-    const std::string lines = csvOf(scores);
-    NINFER_RETURN_IF_ERROR(writeFileAtomically(options.each, std::as_bytes(std::span(lines.data(), lines.size()))));
+    NINFER_RETURN_IF_ERROR(each.write(csvOf(scores)));
+    NINFER_RETURN_IF_ERROR(each.publish());
   }
   Output output;
   NINFER_RETURN_IF_ERROR(output.write(

@@ -199,6 +199,16 @@ TEST_F(ExecTool, UsageErrors) {
       {{}, "", "plan"},
       {{"bench", plan_, "-p", "33", "-n", "0"}, "", "context overflow"},
       {{"bench", plan_, "-o", "xml"}, "", "xml"},
+      {{"bench", plan_, "-t", "1,0"}, "", "--threads: Value 0"},
+      {{"bench", plan_, "-p", ""}, "", "--n-prompt"},
+      {{"chat", plan_, "-p", ""}, "", "-p: the message is empty"},
+      {{"chat", plan_, "-p", "x", "--system", "a\xff"}, "", "--system: the text is not valid UTF-8 at byte 1"},
+      {{plan_, "-p", "x", "--temp", ""}, "", "--temp: expected a number, got an empty text"},
+      {{plan_, "-p", "x", "--seed", "-1"}, "", "--seed: expected a number from 0"},
+      {{plan_, "-p", "x", "--seed", "18446744073709551616"}, "", "--seed: expected a number from 0"},
+      {{plan_, "-p", "x", "--memory-limit", "-5"}, "", "--memory-limit: expected a number of bytes"},
+      {{plan_, "-p", "x", "--memory-limit", "0"}, "", "--memory-limit"},
+      {{plan_, "-p", "x", "--spin-us", "0"}, "", "--spin-us"},
       {{"logits", plan_, "-p", "x", "-o", "table"}, "", "needs --top"},
       {{"logits", plan_, "-p", "x", "--top", "1", "--trace-against", "x.jsonl"}, "", "give one of them"},
   };
@@ -209,6 +219,32 @@ TEST_F(ExecTool, UsageErrors) {
     EXPECT_TRUE(contains(outcome.err, c.message)) << outcome.err;
     EXPECT_EQ(outcome.err.rfind("error[NB", 0), 0u) << outcome.err;
   }
+}
+
+TEST_F(ExecTool, NoOutputOverWhatIsRead) {
+  const std::string text = (folder_ / "read.txt").string(), other = (folder_ / "same.txt").string();
+  const std::string words = "some words that are long enough for a window";
+  writeBytes(text, std::as_bytes(std::span(words.data(), words.size())));
+  std::filesystem::create_hard_link(text, other);
+  const std::string plan = readFile(plan_).take();
+  const std::vector<std::string> commands[] = {{"perplexity", plan_, "--text", text, "-c", "16", "--each", plan_},
+                                               {"perplexity", plan_, "--text", text, "-c", "16", "--each", other},
+                                               {"logits", plan_, "-f", text, "--out", text},
+                                               {"logits", plan_, "--tokens", "@" + text, "--trace", text}};
+  for (const std::vector<std::string> &command : commands) {
+    const Outcome outcome = exec(command);
+    EXPECT_EQ(outcome.code, 2) << outcome.err;
+    EXPECT_TRUE(contains(outcome.err, "error[NB0905]")) << outcome.err;
+    EXPECT_EQ(readFile(text).take(), words);
+    EXPECT_TRUE(readFile(plan_).take() == plan);
+  }
+}
+
+TEST_F(ExecTool, OneTokenHasNoStandardError) {
+  const Outcome outcome = exec({"perplexity", plan_, "--tokens", "1,2,3", "-c", "3", "-o", "jsonl"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_TRUE(contains(outcome.out, "\"tokens\":1,")) << outcome.out;
+  EXPECT_TRUE(contains(outcome.out, "\"nll error\":null,")) << outcome.out;
 }
 
 TEST_F(ExecTool, FilesAndTargets) {
