@@ -114,7 +114,7 @@ void ni_pack_a8g32(const float *x, int64_t rows, int64_t k, void *packed);
 
 /// out[t * ld_out + (n - n_begin)] = sum_k W[n][k] * x[t][k] for t < rows and n_begin <= n < n_end.
 /// Packing: f32 kernels ni_pack_f32; q4, q5, q6 the g64 packs; w8 the g32 packs.
-/// With rows == 1 the range is read as four or eight far streams, so give a thread's whole range in one call.
+/// With rows == 1 the range is read as four far streams, so give a thread's whole range in one call.
 /// nvfp4 wants k % 64 == 0 (the format does).
 #define NINFER_MICRO_LINEAR(name)                                                                                      \
   void name(const void *p0, const void *p1, const void *p2, const void *packed, int64_t rows, int64_t k,               \

@@ -2,8 +2,8 @@
 //
 // The products of a unit leave sums in eight lanes per group. A tree of shuffles adds those of eight units up at once and
 // leaves one register of sixteen group sums, so that a conversion, a multiply-add in float and a register of scales serve eight
-// units. The eight are those of far rows in step: q4 and w8 take two units of four rows; q5 and q6, which read three planes, one
-// unit of eight rows. Measured on Zen 4, as is what to prefetch: any other choice is 3 to 20 % slower.
+// units. The eight are two units of four far rows in step: the hardware follows four streams, and not the eight or more of eight
+// rows. Measured on Zen 4, as is what to prefetch: any other choice is 3 to 20 % slower.
 //
 // Order of the sums, shared with LaneLinear.h: integer sums of a group are exact; even groups add sum * (scale * step) in rising
 // order to one float, odd groups to another, and the two are added at the end. So an output has the same bits with 1 to
@@ -17,12 +17,12 @@ namespace ninfer::micro {
 
 /// Units that a tree adds up.
 inline constexpr int kTree = 8;
-/// Weight rows that they belong to.
-template <int bits> inline constexpr int kTreeRows = bits == 4 || bits == 8 ? 4 : 8;
-/// Bytes that a prefetch is ahead in the base plane, to the second-level cache, for T activation rows. 0: none, which is faster
+/// Weight rows that they belong to, and units of each.
+inline constexpr int kTreeRows = 4, kTreeUnits = kTree / kTreeRows;
+/// Bytes that a prefetch is ahead in the base plane, to the second-level cache, for T activation rows. 0: none, which is as fast
 /// where the reads of a few trees fit into the reach of out-of-order execution; half or twice as far is 5 % slower or the same.
 template <int bits, int Bytes, int T>
-inline constexpr int64_t kTreeAhead = bits == 8 ? (T == 1 ? 0 : 4096) : bits == 4 && Bytes == 1 && T == 1 ? 0 : 2048;
+inline constexpr int64_t kTreeAhead = bits == 8 ? (T == 1 ? 0 : 4096) : bits == 4 && Bytes == 1 && T == 1 ? 1024 : 2048;
 
 /// Per quarter of the register: the sums of the lanes of that quarter of a, b, c, d.
 NI_INLINE I quarterSums(I a, I b, I c, I d) {
@@ -46,31 +46,22 @@ NI_INLINE void transposeBlocks(I &a, I &b, I &c, I &d) {
 }
 
 /// v[r] lane g (row r, group g of sixteen) -> v[i] in the order of treeSums for the i-th tree of the eight units.
-NI_INLINE void spreadScales(I (&v)[4]) { // groups 4i .. 4i + 3
+NI_INLINE void spreadScales(I (&v)[kTreeRows]) { // groups 4i .. 4i + 3
   transposeRows(v);
   transposeBlocks(v[0], v[1], v[2], v[3]);
 }
-NI_INLINE void spreadScales(I (&v)[8]) { // groups 2i and 2i + 1
-  I low[4] = {v[0], v[1], v[2], v[3]}, high[4] = {v[4], v[5], v[6], v[7]};
-  transposeRows(low);
-  transposeRows(high);
-  transposeBlocks(low[0], low[1], high[0], high[1]);
-  transposeBlocks(low[2], low[3], high[2], high[3]);
-  v[0] = low[0], v[2] = low[1], v[4] = high[0], v[6] = high[1];
-  v[1] = low[2], v[3] = low[3], v[5] = high[2], v[7] = high[3];
-}
 
-/// R weight rows times T packed activation rows (records PackedLayout::record bytes apart): result[t][r].
-template <int bits, int Bytes, int R, int T>
-NI_INLINE void treeRows(const IntRow (&rows)[R], const uint8_t *x, int64_t k, float (&result)[T][R]) {
+/// kTreeRows weight rows times T packed activation rows (records PackedLayout::record bytes apart): result[t][r].
+template <int bits, int Bytes, int T>
+NI_INLINE void treeRows(const IntRow (&rows)[kTreeRows], const uint8_t *x, int64_t k, float (&result)[T][kTreeRows]) {
   using W = IntFormat<bits>;
   using Ops = Operands<bits, Bytes>;
   using L = PackedLayout<W::kGroup, Bytes>;
-  constexpr int kOps = Ops::kOps, kUnits = kTree / R; ///< of a row in a tree
+  constexpr int kOps = Ops::kOps, R = kTreeRows, kUnits = kTreeUnits;
   constexpr int64_t ahead = kTreeAhead<bits, Bytes, T>;
   const L l = L::make(k);
   const int64_t units = W::units(k);
-  F total[T]; // R == 4: lower half [even groups, odd groups]; R == 8: likewise for rows 0..3, then for rows 4..7
+  F total[T]; // lower half [even groups, odd groups]
 #pragma unroll
   for (int t = 0; t < T; ++t)
     total[t] = zeroF();
@@ -104,19 +95,18 @@ NI_INLINE void treeRows(const IntRow (&rows)[R], const uint8_t *x, int64_t k, fl
     const auto tree = [&](int64_t i, auto present) __attribute__((always_inline)) { // units i.. of the eight
       I four[T][2];
 #pragma unroll
-      for (int h = 0; h < 2; ++h) { // four rows of unit 0 and 1, or rows 0..3 and 4..7
-        const int c = R == 4 ? h : 0;
-        if (c >= present.value) {
+      for (int h = 0; h < kUnits; ++h) {
+        if (h >= present.value) {
 #pragma unroll
           for (int t = 0; t < T; ++t)
             four[t][h] = zeroI();
           continue;
         }
-        const int64_t u = u0 + i + c;
-        I sums[T][4];
+        const int64_t u = u0 + i + h;
+        I sums[T][R];
 #pragma unroll
-        for (int q = 0; q < 4; ++q) {
-          const IntRow &row = rows[R == 4 ? q : 4 * h + q];
+        for (int q = 0; q < R; ++q) {
+          const IntRow &row = rows[q];
           const uint8_t *base = row.base + u * kVec;
           if constexpr (ahead != 0)
             prefetch(base + ahead);
@@ -141,29 +131,26 @@ NI_INLINE void treeRows(const IntRow (&rows)[R], const uint8_t *x, int64_t k, fl
         if constexpr (Ops::kOffsetLog != 0) { // of the groups of the tree
           const __m128i starts = _mm_maskz_loadu_epi32(__mmask8((1 << present.value * W::kUnitGroups) - 1),
                                                        x + t * l.record + l.sums + (u0 + i) * (W::kUnitGroups * 4));
-          const I order = R == 4 ? _mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3)
-                                 : _mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1, 0, 0, 0, 0, 1, 1, 1, 1);
+          const I order = _mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3);
           sum = add32(sum, sll32<Ops::kOffsetLog>(_mm512_permutexvar_epi32(order, _mm512_castsi128_si512(starts))));
         }
         const F value = toFloat(sum), scale = loadF(bank[t][i / kUnits]);
         total[t] = fma(value, scale, total[t]);
-        if constexpr (R == 4) // the lower half continues with the groups of the second unit; the upper half is not used
-          total[t] = fma(_mm512_shuffle_f32x4(value, value, 0xee), _mm512_shuffle_f32x4(scale, scale, 0xee), total[t]);
+        // The lower half continues with the groups of the second unit; the upper half is not used.
+        total[t] = fma(_mm512_shuffle_f32x4(value, value, 0xee), _mm512_shuffle_f32x4(scale, scale, 0xee), total[t]);
       }
     };
     int64_t i = 0;
 #pragma clang loop unroll(disable)
     for (; i + kUnits <= count; i += kUnits)
       tree(i, Constant<kUnits>{});
-    if constexpr (kUnits > 1)
-      if (i < count)
-        tree(i, Constant<1>{});
+    if (i < count)
+      tree(i, Constant<1>{});
   }
 #pragma unroll
   for (int t = 0; t < T; ++t) {
     const F v = total[t];
-    const F both = R == 4 ? add(v, _mm512_shuffle_f32x4(v, v, 0x55))
-                          : add(_mm512_shuffle_f32x4(v, v, 0x88), _mm512_shuffle_f32x4(v, v, 0xdd));
+    const F both = add(v, _mm512_shuffle_f32x4(v, v, 0x55));
 #pragma unroll
     for (int r = 0; r < R; ++r)
       result[t][r] = both[r];
@@ -174,7 +161,7 @@ NI_INLINE void treeRows(const IntRow (&rows)[R], const uint8_t *x, int64_t k, fl
 template <int bits, int Bytes, int T>
 NI_INLINE void linearTree(const IntPlanes &w, const uint8_t *x, int64_t k, int64_t nBegin, int64_t nEnd, float *out,
                           int64_t ldOut) {
-  constexpr int R = kTreeRows<bits>;
+  constexpr int R = kTreeRows;
   const int64_t n = nEnd - nBegin, part = n / R;
 #pragma clang loop unroll(disable)
   for (int64_t i = 0; i < part + (n % R != 0); ++i) {
