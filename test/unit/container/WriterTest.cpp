@@ -164,6 +164,49 @@ TEST_F(WriterTest, SameContentSameBytes) {
       << "another payload, another artifact id";
 }
 
+/// Write calls of this process so far.
+uint64_t writeCalls() {
+  const std::string io = readBytes("/proc/self/io");
+  const size_t at = io.find("syscw: ");
+  EXPECT_NE(at, std::string::npos) << io;
+  return at == std::string::npos ? 0 : std::stoull(io.substr(at + 7));
+}
+
+TEST_F(WriterTest, PayloadGoesOutInBlocks) {
+  // Objects that begin and end anywhere in a block, one that spans several, chunks of odd sizes.
+  const std::vector<uint64_t> sizes = {5, (uint64_t(2) << 20) - 3, (uint64_t(5) << 20) + 1, 1, uint64_t(2) << 20};
+  ArtifactPlan plan;
+  for (size_t i = 0; i < sizes.size(); ++i)
+    ASSERT_TRUE(plan.addResource("resource/" + std::to_string(i), sizes[i]).ok());
+  Component text;
+  text.config = Json::parse("{}");
+  for (size_t i = 0; i < sizes.size(); ++i)
+    text.resources[std::to_string(i)] = uint32_t(i);
+  plan.directory().components["text"] = text;
+  for (const uint64_t chunk : {uint64_t(4093), uint64_t(3) << 20}) {
+    Result<ArtifactWriter> writer = ArtifactWriter::create(target_, plan);
+    ASSERT_TRUE(writer.ok()) << writer.error().message;
+    const uint64_t before = writeCalls();
+    std::vector<std::string> contents;
+    uint32_t state = 1;
+    for (uint32_t i = 0; i < sizes.size(); ++i) {
+      std::string content(sizes[i], '\0');
+      for (char &c : content)
+        c = char((state = state * 1664525u + 1013904223u) >> 24);
+      for (uint64_t at = 0; at < content.size(); at += chunk)
+        ASSERT_TRUE(writer->append(i, asByteSpan(std::string_view(content).substr(at, chunk))).ok());
+      contents.push_back(std::move(content));
+    }
+    // 9 MiB are at most six pieces of blocks; whole blocks that came in one chunk are apart from what precedes them.
+    EXPECT_LE(writeCalls() - before, 12u) << "chunks of " << chunk;
+    ASSERT_TRUE(writer->finish().ok());
+    Result<Artifact> artifact = Artifact::open(target_);
+    ASSERT_TRUE(artifact.ok()) << artifact.error().message;
+    for (uint32_t i = 0; i < sizes.size(); ++i)
+      EXPECT_TRUE(asText(*artifact->object(i)) == contents[i]) << "object " << i << ", chunks of " << chunk;
+  }
+}
+
 TEST_F(WriterTest, OrderAndSizes) {
   const ArtifactPlan plan = smallPlan();
   const std::vector<std::byte> tensor = smallTensor();
