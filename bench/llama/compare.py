@@ -16,6 +16,8 @@ import models
 HERE = os.path.dirname(os.path.abspath(__file__))
 # recipe: peer types (name, ftype of llama.h), nearest bits per weight first
 PEERS = {"q4": [("Q4_0", 2), ("Q4_K", 15)], "q5": [("Q5_0", 8), ("Q5_K", 17)], "q6": [("Q6_K", 18)], "w8": [("Q8_0", 7)]}
+# load: open up to a context; first token: and one token; start: the first token without the time the same token takes once more
+STARTS = ("load s", "first token s", "start s")
 PROMPTS, GENERATED = [2, 4, 8, 16, 128, 512], 64
 
 
@@ -55,14 +57,28 @@ class Bench:
         rows = json.loads(run(f"{self.bin}/ninfer-exec", "bench", plan, "-t", threads, "-p", ",".join(map(str, PROMPTS)), "-n",
                               GENERATED, "-r", 1, "-o", "json"))
         out = {row["test"]: row["t/s"] for row in rows}
+        return out | self.start_ours(plan, threads)
+
+    def start_ours(self, plan, threads):
         start = json.loads(run(f"{self.bin}/ninfer-exec", "bench", plan, "-t", threads, "--startup", "-r", 1, "-o", "json"))
         seconds = {row["startup"]: row["ms"] / 1e3 for row in start}
-        out["first token s"] = seconds["all"]
-        out["load s"] = seconds["all"] - seconds["first token"]
-        return out
+        return {"load s": seconds["all"] - seconds["first token"], "first token s": seconds["all"],
+                "start s": seconds["all without again"]}
 
-    def measure_theirs(self, model, threads):
-        return json.loads(run(sys.executable, f"{HERE}/peer.py", "bench", model, threads, ",".join(map(str, PROMPTS)), GENERATED))
+    def measure_theirs(self, model, threads, prompts=PROMPTS):
+        return json.loads(run(sys.executable, f"{HERE}/peer.py", "bench", model, threads, ",".join(map(str, prompts)), GENERATED))
+
+    def starts(self, artifact, plan, model, threads):
+        """Cold and warm starts alternating, a process each. Cold: the page cache has nothing of the files (the disk's own caches may);
+        warm: as the cold start of the same engine left it there."""
+        mine, peer = {"cold": [], "warm": []}, {"cold": [], "warm": []}
+        for _ in range(self.args.rounds):
+            drop(artifact, plan, model)
+            for state in mine:
+                mine[state].append(self.start_ours(plan, threads))
+            for state in peer:
+                peer[state].append(self.measure_theirs(model, threads, []))
+        return mine, peer
 
     def compare(self, name, recipe, kind, ftype, threads):
         artifact, plan = self.ours(name, recipe)
@@ -73,6 +89,15 @@ class Bench:
             peer.append(self.measure_theirs(model, threads))
         sizes = os.path.getsize(artifact) / 1e6, os.path.getsize(model) / 1e6
         return sizes, mine, peer
+
+
+def drop(*paths):
+    """Takes files out of the page cache. Pages not yet written stay, so they are written first."""
+    for path in paths:
+        fd = os.open(path, os.O_RDONLY)
+        os.fsync(fd)
+        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+        os.close(fd)
 
 
 def spread(values):
@@ -88,6 +113,7 @@ def main():
     ap.add_argument("--threads", default="1,2")
     ap.add_argument("--rounds", type=int, default=5)
     ap.add_argument("--policy", default="AllowA8", choices=["A16Only", "AllowA8"])
+    ap.add_argument("--start", action="store_true", help="cold and warm starts only")
     ap.add_argument("--json", help="write every measurement here")
     args = ap.parse_args()
     bench, everything = Bench(args), []
@@ -106,10 +132,23 @@ def main():
                     bandwidth = None
                     if os.path.exists(probe) and threads in "12":
                         bandwidth = json.loads(run(probe, 1024, 0.1, bench.path(name, "f16.gguf")))[threads]
+                    head = "| {} | {:.0f} | {} | {:.0f} | {} |"
+                    if args.start:
+                        artifact, plan = bench.ours(name, recipe)
+                        model = bench.theirs(name, kind, ftype)
+                        sizes = os.path.getsize(artifact) / 1e6, os.path.getsize(model) / 1e6
+                        mine, peer = bench.starts(artifact, plan, model, threads)
+                        everything.append(dict(model=name, recipe=recipe, peer=kind, threads=int(threads), megabytes=sizes, ninfer=mine, llama=peer))
+                        for state in mine:
+                            for what in STARTS:
+                                a, b = [m[what] * 1e3 for m in mine[state]], [p[what] * 1e3 for p in peer[state]]
+                                print(head.format(recipe, sizes[0], kind, sizes[1], threads), f"{state} {what[:-2]}, ms | {spread(a)} | {spread(b)} | "
+                                      f"{statistics.median(x / y for x, y in zip(a, b)):.3f} | |", flush=True)
+                        continue
                     sizes, mine, peer = bench.compare(name, recipe, kind, ftype, threads)
                     everything.append(dict(model=name, recipe=recipe, peer=kind, threads=int(threads), megabytes=sizes, probe=bandwidth,
                                            ninfer=mine, llama=peer))
-                    for what in ("load s", "first token s"):
+                    for what in STARTS:
                         a, b = [m[what] * 1e3 for m in mine], [p[what] * 1e3 for p in peer]
                         print(f"| {recipe} | {sizes[0]:.0f} | {kind} | {sizes[1]:.0f} | {threads} | {what[:-2]}, ms | {spread(a)} | {spread(b)} | "
                               f"{statistics.median(x / y for x, y in zip(a, b)):.3f} | |", flush=True)

@@ -2,7 +2,7 @@
 """One process of the peer: quantizes a GGUF, or measures one model and prints JSON. Uses the C API of llama-cpp-python.
 
 usage: peer.py quantize SOURCE OUT FTYPE
-       peer.py bench MODEL THREADS PROMPTS GENERATED     (PROMPTS: comma-separated row counts of one batch)
+       peer.py bench MODEL THREADS PROMPTS GENERATED     (PROMPTS: comma-separated row counts of one batch, "": start only)
 """
 import ctypes
 import json
@@ -45,9 +45,15 @@ def bench(path, threads, prompts, generated):
     def clear():
         L.llama_memory_clear(memory, True)
 
-    tokens = [(i * 3701 + 11) % vocab for i in range(max(prompts + [generated]))]
+    tokens = [(i * 3701 + 11) % vocab for i in range(max(prompts + [generated, 1]))]
     decode(tokens[:1])
     out = {"load s": loaded - begin, "first token s": time.perf_counter() - begin}
+    clear()
+    start = time.perf_counter()
+    decode(tokens[:1])
+    out["start s"] = out["first token s"] - (time.perf_counter() - start)  # without the work itself
+    if not prompts:
+        return print(json.dumps(out))
     for rows in prompts:
         clear()
         decode(tokens[:rows])  # warm
@@ -72,7 +78,7 @@ def main():
     if sys.argv[1] == "quantize":
         quantize(*sys.argv[2:5])
     else:
-        bench(sys.argv[2], int(sys.argv[3]), [int(n) for n in sys.argv[4].split(",")], int(sys.argv[5]))
+        bench(sys.argv[2], int(sys.argv[3]), [int(n) for n in sys.argv[4].split(",") if n], int(sys.argv[5]))
 
 
 if __name__ == "__main__":
