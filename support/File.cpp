@@ -207,7 +207,8 @@ void MappedFile::advise(Access access) const {
   const int advice = access == Access::Sequential ? MADV_SEQUENTIAL
                      : access == Access::Random   ? MADV_RANDOM
                      : access == Access::WillNeed ? MADV_WILLNEED
-                                                  : MADV_NORMAL;
+                     : access == Access::HugePages ? MADV_HUGEPAGE
+                                                   : MADV_NORMAL;
   madvise(const_cast<std::byte *>(data_), size_, advice);
 }
 

@@ -55,7 +55,13 @@ public:
   std::span<const std::byte> bytes() const { return {data_, size_}; }
   uint64_t size() const { return size_; }
 
-  enum class Access { Normal, Sequential, Random, WillNeed };
+  enum class Access {
+    Normal,
+    Sequential,
+    Random,
+    WillNeed,
+    HugePages, ///< what is read from now on comes in huge pages, where the file system has them
+  };
   /// Hint for the page cache; failures are ignored.
   void advise(Access access) const;
   /// Lets the system drop the resident pages; they are read again on the next access. A reader that

@@ -12,6 +12,8 @@ namespace ninfer {
 namespace {
 
 constexpr size_t kMaxDepth = 512;
+/// Members of an object that are compared one by one. Most objects have no more.
+constexpr size_t kFewMembers = 8;
 
 Status failure(const std::string &code, std::string message) {
   return makeError(ErrorKind::BadFile, code, std::move(message));
@@ -44,11 +46,28 @@ public:
   bool string(std::string &value) { return add(Json(std::move(value))); }
   bool binary(Json::binary_t &) { return stop("binary value"); }
 
-  bool start_object(size_t) { return open(Json::object()); }
+  bool start_object(size_t) {
+    if (!open(Json::object()))
+      return false;
+    // Names are constant, so a vector of members that grows copies them.
+    scopes_.back().value->get_ref<Json::object_t &>().reserve(kFewMembers / 2);
+    return true;
+  }
   bool key(std::string &name) {
-    if (!scopes_.back().names.insert(name).second)
+    Scope &scope = scopes_.back();
+    const auto &members = scope.value->get_ref<const Json::object_t &>();
+    bool known;
+    if (members.size() < kFewMembers) {
+      known = std::any_of(members.begin(), members.end(), [&](const auto &member) { return member.first == name; });
+    } else {
+      if (scope.names.empty())
+        for (const auto &member : members)
+          scope.names.insert(member.first);
+      known = !scope.names.insert(name).second;
+    }
+    if (known)
       return stop("duplicate member '" + name + "'");
-    scopes_.back().name = std::move(name);
+    scope.name = std::move(name);
     return true;
   }
   bool end_object() { return close(); }
@@ -74,7 +93,7 @@ private:
   struct Scope {
     Json *value;
     std::string name;
-    std::unordered_set<std::string> names;
+    std::unordered_set<std::string> names; ///< of an object of many members
   };
 
   bool stop(std::string why) {

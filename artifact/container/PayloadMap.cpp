@@ -39,6 +39,8 @@ int adviceOf(MappedFile::Access access) {
     return MADV_RANDOM;
   case MappedFile::Access::WillNeed:
     return MADV_WILLNEED;
+  case MappedFile::Access::HugePages:
+    return MADV_HUGEPAGE;
   case MappedFile::Access::Normal:
     break;
   }

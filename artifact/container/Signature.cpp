@@ -12,6 +12,9 @@ namespace {
 constexpr int kVersion = 1;
 
 std::string quoted(const std::string &text) {
+  // Names are plain as a rule: nothing to escape.
+  if (std::all_of(text.begin(), text.end(), [](char c) { return c >= ' ' && c < 0x7f && c != '"' && c != '\\'; }))
+    return '"' + text + '"';
   return nlohmann::json(text).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
 }
 

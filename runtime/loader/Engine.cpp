@@ -229,8 +229,12 @@ Status Engine::openWeights(const EngineOptions &options) {
     log(LogLevel::Warning, weightsPath_.string() + ": " + std::to_string(artifact_->copiedBytes()) +
                                " bytes of the weights were copied into memory: a part of the artifact does not "
                                "start at a page of the payload");
-  if (options.prepacked.empty() && !options.packed) // else they are read from there
+  if (options.prepacked.empty() && !options.packed) { // else they are read from there
+    // Before the first read of the file: its pages stay in the cache as that read left them. A page fault per 2 MiB in place of one
+    // per 64 KiB, here and in every later process.
+    artifact_->advise(MappedFile::Access::HugePages);
     preload(options.preload);
+  }
   return {};
 }
 
@@ -241,8 +245,6 @@ void Engine::preload(Preload preload) const {
   if (preload == Preload::Auto) {
     // Pages that are already in memory need no hint, and weights that do not fit would push each other out.
     constexpr size_t kSamples = 64, kPage = 4096;
-    if (bytes.size() > availableMemory() / 10 * 9)
-      return log(LogLevel::Warning, weightsPath_.string() + ": the weights do not fit the available memory");
     size_t absent = 0;
     for (size_t i = 0; i < kSamples; ++i) {
       const uintptr_t at = reinterpret_cast<uintptr_t>(bytes.data()) + bytes.size() / kSamples * i;
@@ -251,6 +253,8 @@ void Engine::preload(Preload preload) const {
     }
     if (absent * 16 < kSamples)
       return;
+    if (bytes.size() > availableMemory() / 10 * 9)
+      return log(LogLevel::Warning, weightsPath_.string() + ": the weights do not fit the available memory");
   }
   artifact_->advise(MappedFile::Access::WillNeed);
 }

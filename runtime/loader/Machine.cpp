@@ -101,18 +101,19 @@ uint64_t savedStates() {
 void detectCpu(Machine &machine) {
   machine.architecture = "x86-64";
   const uint64_t xcr0 = savedStates();
-  for (const FeatureBit &bit : kBits) {
-    uint32_t r[4];
-    if (bit.leaf == 7 && bit.subleaf == 1 && (!cpuid(7, 0, r) || r[Eax] < 1))
-      continue;
-    if (!cpuid(bit.leaf, bit.subleaf, r) || !((r[bit.reg] >> bit.bit) & 1u))
+  uint32_t r[4];
+  bool there = false; // r is the answer for the bit before; the table is in order of leaves, and a virtual machine traps every question
+  for (const FeatureBit *bit0 = kBits; const FeatureBit &bit : kBits) {
+    if (&bit == kBits || bit.leaf != bit0->leaf || bit.subleaf != bit0->subleaf)
+      there = !(bit.leaf == 7 && bit.subleaf == 1 && (!cpuid(7, 0, r) || r[Eax] < 1)) && cpuid(bit.leaf, bit.subleaf, r);
+    bit0 = &bit;
+    if (!there || !((r[bit.reg] >> bit.bit) & 1u))
       continue;
     const uint64_t mask = bit.needs == Saved::Zmm ? 0xe6 : bit.needs == Saved::Ymm ? 0x6 : 0;
     if ((xcr0 & mask) == mask)
       machine.features.insert(bit.name);
   }
   char brand[49] = {};
-  uint32_t r[4];
   for (uint32_t i = 0; i < 3; ++i)
     if (cpuid(0x80000002u + i, 0, r))
       std::memcpy(brand + 16 * i, r, 16);

@@ -207,6 +207,53 @@ TEST_F(WriterTest, PayloadGoesOutInBlocks) {
   }
 }
 
+// Whatever pieces an object comes in, in one file and in parts.
+TEST_F(WriterTest, PiecesOfAnySizeMakeTheSameFiles) {
+  ArtifactPlan plan;
+  std::vector<std::vector<std::byte>> objects;
+  uint32_t state = 1;
+  for (const uint64_t bytes : {uint64_t(5), uint64_t(3) << 20, uint64_t(1), (uint64_t(2) << 20) - 7, uint64_t(700001)}) {
+    ASSERT_TRUE(plan.addResource("resource/" + std::to_string(objects.size()), bytes).ok());
+    std::vector<std::byte> &object = objects.emplace_back(bytes);
+    for (std::byte &b : object)
+      b = std::byte((state = state * 1664525u + 1013904223u) >> 24);
+  }
+  ASSERT_TRUE(plan.addTensor("text/w", {2, 40}, Format::W8G32_F16S).ok());
+  objects.push_back(smallTensor());
+  plan.bindWhole("text/w", 5);
+  plan.directory().components["text"].config = Json::object();
+  plan.directory().uses.push_back({"text/w", "text/input", ActivationPolicy::A16Only, {}});
+  for (const std::optional<uint64_t> limit : {std::optional<uint64_t>(), std::optional<uint64_t>(uint64_t(3) << 20)}) {
+    std::vector<std::string> first;
+    for (const size_t piece : {size_t(1) << 24, size_t(4096), size_t(99991), size_t(2) << 20}) {
+      WriterOptions options;
+      options.maxFileBytes = limit;
+      Result<ArtifactWriter> writer = ArtifactWriter::create(target_, plan, options);
+      ASSERT_TRUE(writer.ok()) << writer.error().render();
+      for (uint32_t i = 0; i < objects.size(); ++i)
+        for (size_t at = 0; at < objects[i].size(); at += piece)
+          ASSERT_TRUE(writer->append(i, std::span(objects[i]).subspan(at, std::min(piece, objects[i].size() - at))).ok());
+      const Result<WriteReport> report = writer->finish();
+      ASSERT_TRUE(report.ok()) << report.error().render();
+      EXPECT_EQ(report->files.size() > 1, limit.has_value());
+      std::vector<std::string> files;
+      for (const auto &[name, bytes] : report->files)
+        files.push_back(name + "\n" + readBytes(folder_ / name));
+      if (first.empty())
+        first = files;
+      EXPECT_EQ(files == first, true) << piece;
+      Result<Artifact> artifact = Artifact::open(target_);
+      ASSERT_TRUE(artifact.ok()) << artifact.error().render();
+      for (uint32_t i = 0; i < objects.size(); ++i) {
+        const auto stored = artifact->object(i);
+        ASSERT_TRUE(stored.ok());
+        EXPECT_TRUE(std::equal(stored->begin(), stored->end(), objects[i].begin(), objects[i].end())) << i;
+      }
+      std::filesystem::remove(target_);
+    }
+  }
+}
+
 TEST_F(WriterTest, OrderAndSizes) {
   const ArtifactPlan plan = smallPlan();
   const std::vector<std::byte> tensor = smallTensor();

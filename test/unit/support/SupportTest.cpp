@@ -99,6 +99,16 @@ TEST(StrictJson, Refuses) {
   EXPECT_EQ(jsonMessage("{\"a\":1,\"a\":2}"), "f.json: invalid JSON: duplicate member 'a'");
   EXPECT_EQ(jsonMessage("[{\"x\":{\"a\":1,\"\\u0061\":2}}]"),
             "f.json: invalid JSON: duplicate member 'a'");
+  for (int members = 1; members < 20; ++members)
+    for (int twice = 0; twice < members; ++twice) {
+      std::string text = "{";
+      for (int i = 0; i < members; ++i)
+        text += "\"m" + std::to_string(i) + "\":{},";
+      EXPECT_EQ(jsonMessage(text + "\"m\":0}"), "ok");
+      EXPECT_EQ(jsonMessage(text + "\"m" + std::to_string(twice) + "\":0}"),
+                "f.json: invalid JSON: duplicate member 'm" + std::to_string(twice) + "'")
+          << members;
+    }
   EXPECT_EQ(jsonMessage("\xef\xbb\xbf{}"), "f.json: invalid JSON: starts with a byte order mark");
   EXPECT_EQ(jsonMessage(std::string("{}\0{\"a\":1}", 10)), "f.json: invalid JSON at line 1, column 3: NUL byte");
   EXPECT_EQ(jsonMessage("[\n\"\xff\"]"), "f.json: invalid JSON at line 2, column 2: invalid UTF-8");
