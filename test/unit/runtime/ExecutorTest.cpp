@@ -1,20 +1,19 @@
 #include "runtime/executor/Context.h"
 
 #include "support/File.h"
+#include "test/unit/runtime/AllocationCount.h"
 #include "test/unit/runtime/DraftModel.h"
 
 #include <cmath>
 #include <cstdlib>
 #include <gtest/gtest.h>
-#include <new>
+#include <sys/mman.h>
 #include <thread>
 
 using namespace ninfer;
 using namespace ninfer::test;
 
 namespace {
-
-std::atomic<uint64_t> gAllocations{0};
 
 std::unique_ptr<Context> makeContext(const std::filesystem::path &plan, const ContextOptions &options = {.threads = 1}) {
   auto engine = Engine::open({.plan = plan});
@@ -48,37 +47,25 @@ protected:
 
 } // namespace
 
-// Counts what the program under test allocates: through the hooks of a sanitizer where there is one, since it owns
-// operator new then.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define NINFER_TEST_SANITIZER_HOOKS
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define NINFER_TEST_SANITIZER_HOOKS
-#endif
-#endif
-#if defined(NINFER_TEST_SANITIZER_HOOKS)
-#include <sanitizer/allocator_interface.h>
-namespace {
-const int gHooks = __sanitizer_install_malloc_and_free_hooks([](const volatile void *, size_t) { ++gAllocations; },
-                                                             [](const volatile void *) {});
-} // namespace
-#else
-void *operator new(size_t bytes) {
-  ++gAllocations;
-  if (void *memory = std::malloc(bytes ? bytes : 1))
-    return memory;
-  throw std::bad_alloc();
-}
-void operator delete(void *memory) noexcept { std::free(memory); }
-void operator delete(void *memory, size_t) noexcept { std::free(memory); }
-#endif
-
-TEST(AllocationCounter, Counts) {
-  const uint64_t before = gAllocations;
-  auto *volatile memory = new std::vector<int>(100);
-  delete memory;
-  EXPECT_GE(gAllocations - before, 2u);
+TEST(AllocationCount, CountsEveryKind) {
+  for (int kind = 0; kind < 5; ++kind) {
+    const uint64_t before = allocationCount();
+    void *volatile memory = kind == 0   ? std::malloc(100)
+                            : kind == 1 ? std::calloc(10, 10)
+                            : kind == 2 ? std::realloc(nullptr, 100)
+                            : kind == 3 ? std::aligned_alloc(64, 128)
+                                        : static_cast<void *>(new char[100]);
+    EXPECT_EQ(allocationCount() - before, 1u) << kind;
+    if (kind == 4)
+      delete[] static_cast<char *>(memory);
+    else
+      std::free(memory);
+  }
+  const uint64_t before = privateMappedBytes();
+  ASSERT_GT(before, 0u);
+  void *memory = mmap(nullptr, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  EXPECT_GE(privateMappedBytes() - before, 1u << 20);
+  munmap(memory, 1 << 20);
 }
 
 // Rounding of activations to float32 between operators, K <= 96: relative error of a few 1e-6 of the largest logit.
@@ -262,14 +249,15 @@ TEST_F(ExecutorTest, NoAllocationAfterCreation) {
     auto context = makeContext(plan_, {.threads = threads});
     ASSERT_TRUE(context);
     const std::vector<int32_t> tokens = someTokens(20);
-    const uint64_t before = gAllocations;
+    const uint64_t before = allocationCount(), mapped = privateMappedBytes();
     for (int round = 0; round < 3; ++round) {
       Status first = context->submit(tokens);
       Status second = context->submit(std::span(tokens).first(1));
       Status third = context->truncate(0);
       ASSERT_TRUE(first.ok() && second.ok() && third.ok());
     }
-    EXPECT_EQ(gAllocations - before, 0u);
+    EXPECT_EQ(allocationCount() - before, 0u);
+    EXPECT_EQ(privateMappedBytes(), mapped);
   }
 }
 
@@ -279,7 +267,7 @@ TEST_F(ExecutorTest, NoAllocationWhileSpeculating) {
   ASSERT_TRUE(context);
   const std::vector<int32_t> tokens = someTokens(20);
   std::vector<int32_t> drafts(3);
-  const uint64_t before = gAllocations;
+  const uint64_t before = allocationCount(), mapped = privateMappedBytes();
   for (int round = 0; round < 3; ++round) {
     Status submitted = context->submit(tokens);
     auto drafted = context->draft(5, drafts);
@@ -288,7 +276,8 @@ TEST_F(ExecutorTest, NoAllocationWhileSpeculating) {
     Status truncated = context->truncate(0);
     ASSERT_TRUE(submitted.ok() && drafted.ok() && verified.ok() && accepted.ok() && truncated.ok());
   }
-  EXPECT_EQ(gAllocations - before, 0u);
+  EXPECT_EQ(allocationCount() - before, 0u);
+  EXPECT_EQ(privateMappedBytes(), mapped);
 }
 
 TEST_F(ExecutorTest, ProfileCountsEveryPhase) {
