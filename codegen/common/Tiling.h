@@ -28,7 +28,8 @@ struct Tiling {
 /// cpu, linear: tiles run over output rows; every tile handles all activation rows. Segment s owns
 ///   ceil(n_s / granule) consecutive tiles, in segment order, so no tile spans two segments; the
 ///   last tile of a segment may be short. With the swiglu epilogue gate and up share their tiles.
-/// cpu, attention: one tile per (row, query head), row-major. rope_append: one tile per (row,
+/// cpu, attention: one tile per (row, query head), row-major; numbered by KV head first in kernels of more than 16 rows
+///   (LowerAttention.cpp). rope_append: one tile per (row,
 /// head), where
 ///   heads 0..heads-1 are query heads and heads.. are KV heads (norm, rope and store of key, store
 ///   of value).

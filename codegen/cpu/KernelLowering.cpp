@@ -70,6 +70,22 @@ llvm::StringRef microPackFunction(MicroPack pack) {
   return "";
 }
 
+llvm::StringRef microPackPartFunction(MicroPack pack) {
+  switch (pack) {
+  case MicroPack::F32:
+    return "ni_pack_part_f32";
+  case MicroPack::A16G64:
+    return "ni_pack_part_a16g64";
+  case MicroPack::A16G32:
+    return "ni_pack_part_a16g32";
+  case MicroPack::A8G64:
+    return "ni_pack_part_a8g64";
+  case MicroPack::A8G32:
+    return "ni_pack_part_a8g32";
+  }
+  return "";
+}
+
 llvm::StringRef microCodecName(KvCacheType cache) {
   Type word = cache.getElementType();
   return word.isF32() ? "f32" : word.isInteger(8) ? "int8" : "bf16";

@@ -86,6 +86,7 @@ private:
 /// How a profile packs the activations for a weight format, and the micro-kernel that does it.
 MicroPack microPackOf(Format format, llvm::StringRef profile);
 llvm::StringRef microPackFunction(MicroPack pack);
+llvm::StringRef microPackPartFunction(MicroPack pack);
 
 /// "q4", "bf16", ...: format in the names of micro-kernels; nothing for a format without one.
 std::optional<llvm::StringRef> microFormatName(Format format);

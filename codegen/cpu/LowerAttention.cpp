@@ -1,4 +1,5 @@
-// Families attention and rope_append. A tile is one head of one row, row-major, or one whole row.
+// Families attention and rope_append. A tile is one head of one row, or one whole row; row-major, or in attention of many
+// rows by KV head.
 #include "codegen/cpu/KernelLowering.h"
 
 #include "codegen/cpu/kernels/MicroKernels.h"
@@ -17,7 +18,9 @@ public:
   LogicalResult run();
 
 private:
+  bool takesMany() { return l.maxRowsOf(op.getQuery()) > kMicroFewRows; }
   void attend(Value row, Value rows, Value firstHead, Value endHead);
+  void attendByHeads(Value begin, Value end);
 
   KernelLowering &l;
   KernelBuilder &b;
@@ -59,9 +62,40 @@ void AttentionLowering::attend(Value row, Value rows, Value firstHead, Value end
           operands.push_back(p[9]);
         operands.append(
             {p[5], b.constant(dim), b.f32(op.getScale()), p[6], stride, p[7]});
-        b.call(("ni_attention_" + microCodecName(cache)).str(), operands);
+        auto few = [&] { b.call(("ni_attention_" + microCodecName(cache)).str(), operands); };
+        if (takesMany())
+          b.ifLess(b.constant(kMicroFewRows), p[1],
+                   [&] { b.call(("ni_attention_many_" + microCodecName(cache)).str(), operands); }, few);
+        else
+          few();
       });
     });
+  });
+}
+
+/// Tiles of many rows are numbered by KV head, then row, so that a thread reads its part of the cache once. A row's heads of
+/// one KV head go to the thread that has the first of them.
+///
+/// Later rows attend to more positions. Numbering rows 0, R-1, 1, R-2, ... gives threads, which take consecutive tiles, equal
+/// shares of the triangle, and a run of slots is still two runs of rows; a whole KV head is one.
+void AttentionLowering::attendByHeads(Value begin, Value end) {
+  Value rows = l.rowsOf(op.getQuery());
+  auto slotOf = [&](Value tile) { return b.div(b.add(tile, b.constant(group - 1)), group); };
+  auto halfUp = [&](Value v) { return b.div(b.add(v, b.constant(1)), 2); };
+  Value firstSlot = slotOf(begin), endSlot = slotOf(end);
+  b.loop(b.constant(0), b.constant(heads / group), 1, [&](Value kv) {
+    Value base = b.mul(kv, rows), firstHead = b.mul(kv, group), endHead = b.add(firstHead, b.constant(group));
+    Value from = b.max(b.sub(firstSlot, base), b.constant(0)), to = b.min(b.sub(endSlot, base), rows);
+    b.ifLess(b.sub(to, from), rows,
+             [&] {
+               b.ifLess(from, to, [&] {
+                 Value low = halfUp(from);
+                 attend(low, b.sub(halfUp(to), low), firstHead, endHead);
+                 Value high = b.sub(rows, b.div(to, 2));
+                 attend(high, b.sub(b.sub(rows, b.div(from, 2)), high), firstHead, endHead);
+               });
+             },
+             [&] { attend(b.constant(0), rows, firstHead, endHead); });
   });
 }
 
@@ -74,7 +108,14 @@ LogicalResult AttentionLowering::run() {
   keys = planes[0];
   values = planes[1];
   out = l.resultPointer(0);
-  scratch = b.scratch(static_cast<uint64_t>(microAttentionScratchBytes()));
+  int64_t scratchBytes = microAttentionScratchBytes();
+  if (takesMany())
+    scratchBytes = std::max(scratchBytes, microManyAttentionScratchBytes(dim));
+  scratch = b.scratch(static_cast<uint64_t>(scratchBytes));
+  if (takesMany()) {
+    attendByHeads(begin, end);
+    return success();
+  }
 
   // Later rows attend to more positions. Numbering rows 0, R-1, 1, R-2, ... gives threads, which
   // take consecutive tiles, equal shares of the triangle, and a run of slots is still two runs of

@@ -189,7 +189,7 @@ LogicalResult LinearLowering::run() {
       }
   linearScratch = b.scratch(static_cast<uint64_t>(scratchBytes));
   if (norm)
-    normalised = b.scratch(static_cast<uint64_t>(rowBlock * k * 4));
+    normalised = b.scratch(static_cast<uint64_t>(std::min(rowBlock, kMicroPackRows) * k * 4));
   if (upRowLength > 0)
     upRows = b.scratch(static_cast<uint64_t>(rowBlock * upRowLength * 4));
 
@@ -209,18 +209,28 @@ LogicalResult LinearLowering::run() {
 
 void LinearLowering::emitRowBlock(Value firstRow, Value rows) {
   Value x = b.floatAt(inputPointer, b.mul(firstRow, k));
-  if (norm) {
+  auto pack = [&](Value from, Value first) {
+    for (auto [pack, buffer] : packed)
+      if (norm && maxRows > 1)
+        b.call(microPackPartFunction(static_cast<MicroPack>(pack)), {from, first, rows, b.constant(k), buffer});
+      else
+        b.call(microPackFunction(static_cast<MicroPack>(pack)), {from, rows, b.constant(k), buffer});
+  };
+  if (norm) { // a few rows at a time, so that they are packed from the first-level cache
     Value weight = l.pointer(norm.getWeight());
     Value unitOffset = b.f32(norm.getUnitOffset() ? 1 : 0), eps = b.f32(norm.getEps());
-    b.loop(b.constant(0), rows, 1, [&](Value row) {
-      Value at = b.mul(row, k);
-      b.call("ni_rms_norm",
-             {b.floatAt(x, at), weight, unitOffset, eps, b.constant(k), b.floatAt(normalised, at)});
+    b.loop(b.constant(0), rows, kMicroPackRows, [&](Value first) {
+      Value part = b.floatAt(x, b.mul(first, k));
+      b.loop(b.constant(0), b.min(b.sub(rows, first), b.constant(kMicroPackRows)), 1, [&](Value row) {
+        Value at = b.mul(row, k);
+        b.call("ni_rms_norm",
+               {b.floatAt(part, at), weight, unitOffset, eps, b.constant(k), b.floatAt(normalised, at)});
+      });
+      pack(normalised, first);
     });
-    x = normalised;
+  } else {
+    pack(x, Value());
   }
-  for (auto [pack, buffer] : packed)
-    b.call(microPackFunction(static_cast<MicroPack>(pack)), {x, rows, b.constant(k), buffer});
 
   for (auto [index, segment] : llvm::enumerate(segments)) {
     Value firstTile = b.constant(firstTiles[index]);

@@ -109,7 +109,7 @@ std::optional<TuningRequest> tuningRequest(KernelOp kernel, const CpuTarget &tar
     }
     return request;
   }
-  for (int64_t rowBlock : {64, 128, 256})
+  for (int64_t rowBlock : {64, 128, 256, 512})
     for (int64_t outputBlock : {32, 64, 128, 256}) {
       CpuTuning tuning = standard;
       tuning.rowBlock = rowBlock;

@@ -15,9 +15,10 @@ namespace ninfer {
 
 /// Choices of one linear kernel. The defaults are what is built without tuning.
 struct CpuTuning {
-  /// Activation rows packed and multiplied at a time, above one row; a multiple of 16. Blocks of at most kMicroDotRows
+  /// Activation rows packed and multiplied at a time, above one row; a multiple of 16. A panel of weights is unpacked once
+  /// for each block. Blocks of at most kMicroDotRows
   /// rows take other sums than longer ones, so that a choice below the rows of a call may change last bits.
-  int64_t rowBlock = 128;
+  int64_t rowBlock = 512;
   /// Outputs computed before their epilogue, above one row; a multiple of kMicroPanelRows.
   int64_t outputBlock = 64;
   /// One activation row: outputs per call of the micro-kernel, which reads them as streams a quarter of them apart; a
@@ -26,7 +27,7 @@ struct CpuTuning {
   bool operator==(const CpuTuning &) const = default;
 };
 
-/// "row_block=128 output_block=64 stream_block=0".
+/// "row_block=512 output_block=64 stream_block=0".
 std::string tuningText(const CpuTuning &tuning);
 
 /// One line of a tuning file.

@@ -145,34 +145,58 @@ NI_INLINE void groupSums(const uint8_t *panel, const uint8_t *codes, const uint8
   }
 }
 
-/// totals[row of the block][2 registers] += the panel's groups times groups g0.. of the block record x.
+/// What a tile has summed before this chunk of K, and where its sums go after it: null, a new sum; totals of the tile
+/// [kBlock][kPanelRows]; or, after the last chunk, rows of the result.
+struct TileSums {
+  const float *from;
+  float *to;
+  int64_t rows, valid, stride; ///< result: rows and outputs that exist, elements between rows; totals: whole tiles
+};
+
+/// The panel's groups times those of the block record x (of `length` elements of K), added to sums.
 template <int bits, int Bytes>
-NI_INLINE void panelTile(const uint8_t *panel, const uint8_t *x, int64_t k, int64_t g0, int64_t groups, float *totals) {
+NI_INLINE void panelTile(const uint8_t *panel, const uint8_t *x, int64_t length, const TileSums &sums) {
   using W = IntFormat<bits>;
-  using L = PackedLayout<W::kGroup, Bytes>;
+  using L = BlockLayout<W::kGroup, Bytes>;
   using P = PanelLayout<bits, Bytes>;
-  const L l = L::make(k);
   F total[kBlock][2];
+  if (sums.from) {
 #pragma unroll
-  for (int t = 0; t < kBlock; ++t)
-    total[t][0] = loadF(totals + t * kPanelRows), total[t][1] = loadF(totals + t * kPanelRows + kLanes);
+    for (int t = 0; t < kBlock; ++t)
+      total[t][0] = loadF(sums.from + t * kPanelRows), total[t][1] = loadF(sums.from + t * kPanelRows + kLanes);
+  } else {
+#pragma unroll
+    for (int t = 0; t < kBlock; ++t)
+      total[t][0] = total[t][1] = zeroF();
+  }
+  const uint8_t *starts = x + L::sums(length), *steps = x + L::steps(length);
 #pragma clang loop unroll(disable)
-  for (int64_t g = 0; g < groups; ++g) {
+  for (int64_t g = 0; g < length / W::kGroup; ++g) {
     I acc[kBlock][2];
-    groupSums<bits, Bytes>(panel + g * P::kGroupBytes, x + (g0 + g) * (W::kGroup * Bytes * kBlock),
-                           x + l.blockSums() + (g0 + g) * (4 * kBlock), acc);
+    groupSums<bits, Bytes>(panel + g * P::kGroupBytes, x + g * (W::kGroup * Bytes * kBlock), starts + g * (4 * kBlock),
+                           acc);
     const float *scales = reinterpret_cast<const float *>(panel + P::kScales + g * 2 * kVec);
     const F s0 = loadF(scales), s1 = loadF(scales + kLanes);
 #pragma unroll
     for (int t = 0; t < kBlock; ++t) {
-      const F step = setF(loadScalar<float>(x + l.blockSteps() + ((g0 + g) * kBlock + t) * 4));
+      const F step = setF(loadScalar<float>(steps + (g * kBlock + t) * 4));
       total[t][0] = fma(toFloat(acc[t][0]), mul(s0, step), total[t][0]);
       total[t][1] = fma(toFloat(acc[t][1]), mul(s1, step), total[t][1]);
     }
   }
+  if (sums.rows >= kBlock && sums.valid >= kPanelRows) {
+#pragma unroll
+    for (int t = 0; t < kBlock; ++t)
+      storeF(sums.to + t * sums.stride, total[t][0]), storeF(sums.to + t * sums.stride + kLanes, total[t][1]);
+    return;
+  }
 #pragma unroll
   for (int t = 0; t < kBlock; ++t)
-    storeF(totals + t * kPanelRows, total[t][0]), storeF(totals + t * kPanelRows + kLanes, total[t][1]);
+    if (t < sums.rows) {
+      storeSome(sums.to + t * sums.stride, sums.valid, total[t][0]);
+      if (sums.valid > kLanes)
+        storeSome(sums.to + t * sums.stride + kLanes, sums.valid - kLanes, total[t][1]);
+    }
 }
 
 template <int bits, int Bytes>
@@ -180,30 +204,26 @@ NI_INLINE void linearPanel(const IntPlanes &w, const uint8_t *packed, int64_t ro
                            int64_t nEnd, float *out, int64_t ldOut, void *scratch) {
   using W = IntFormat<bits>;
   using P = PanelLayout<bits, Bytes>;
-  const int64_t record = PackedLayout<W::kGroup, Bytes>::make(k).record, units = W::units(k);
+  using L = BlockLayout<W::kGroup, Bytes>;
+  const L l = L::make(k, rows);
   uint8_t *panel = static_cast<uint8_t *>(scratch);
   float *totals = reinterpret_cast<float *>(panel + P::kTotals);
 #pragma clang loop unroll(disable)
   for (int64_t n = nBegin; n < nEnd; n += kPanelRows) {
-    for (int64_t i = 0; i < microRoundUp(rows, kBlock) * kPanelRows; i += kLanes)
-      storeF(totals + i, zeroF());
 #pragma clang loop unroll(disable)
-    for (int64_t u = 0; u < units; u += P::kUnits) {
-      const int64_t count = minOf(P::kUnits, units - u);
-      unpackPanel<bits, Bytes>(w, k, n, nEnd - 1, u, count, panel);
+    for (int64_t k0 = 0; k0 < l.kp; k0 += l.chunk) {
+      const int64_t length = l.length(k0);
+      const bool last = k0 + length == l.kp;
+      unpackPanel<bits, Bytes>(w, k, n, nEnd - 1, k0 / W::kUnitCodes, length / W::kUnitCodes, panel);
+      const uint8_t *x = packed + l.at(k0, 0);
 #pragma clang loop unroll(disable)
-      for (int64_t t = 0; t < rows; t += kBlock)
-        panelTile<bits, Bytes>(panel, packed + t * record, k, u * W::kUnitGroups, count * W::kUnitGroups,
-                               totals + t * kPanelRows);
-    }
-    const int64_t valid = nEnd - n;
-#pragma clang loop unroll(disable)
-    for (int64_t t = 0; t < rows; ++t) {
-      const float *from = totals + t * kPanelRows;
-      float *to = out + t * ldOut + (n - nBegin);
-      storeSome(to, valid, loadF(from));
-      if (valid > kLanes)
-        storeSome(to + kLanes, valid - kLanes, loadF(from + kLanes));
+      for (int64_t t = 0; t < rows; t += kBlock, x += L::bytes(length)) {
+        float *tile = totals + t * kPanelRows;
+        TileSums sums{k0 == 0 ? nullptr : tile, tile, kBlock, kPanelRows, kPanelRows};
+        if (last)
+          sums.to = out + t * ldOut + (n - nBegin), sums.rows = rows - t, sums.valid = nEnd - n, sums.stride = ldOut;
+        panelTile<bits, Bytes>(panel, x, length, sums);
+      }
     }
   }
 }

@@ -7,6 +7,7 @@
 #include "codegen/cpu/kernels/Experts.h"
 #include "codegen/cpu/kernels/Hybrid.h"
 #include "codegen/cpu/kernels/IntLinear.h"
+#include "codegen/cpu/kernels/ManyAttention.h"
 #include "codegen/cpu/kernels/Vision.h"
 
 using namespace ninfer;
@@ -35,6 +36,16 @@ NI_EXPORT ni_pack_a8g64(const float *x, int64_t rows, int64_t k, void *packed) {
 NI_EXPORT ni_pack_a8g32(const float *x, int64_t rows, int64_t k, void *packed) {
   micro::packInt<32, micro::kA8BytesForW8>(x, rows, k, packed);
 }
+
+#define NI_PACK_PART(name, ...)                                                                                        \
+  NI_EXPORT name(const float *x, int64_t first, int64_t rows, int64_t k, void *packed) {                               \
+    micro::__VA_ARGS__(x, first, rows, k, packed);                                                                     \
+  }
+NI_PACK_PART(ni_pack_part_f32, packFloatPart)
+NI_PACK_PART(ni_pack_part_a16g64, packIntPart<64, 2>)
+NI_PACK_PART(ni_pack_part_a16g32, packIntPart<32, 2>)
+NI_PACK_PART(ni_pack_part_a8g64, packIntPart<64, 1>)
+NI_PACK_PART(ni_pack_part_a8g32, packIntPart<32, micro::kA8BytesForW8>)
 
 #define NI_LINEAR(name, ...)                                                                                           \
   NI_EXPORT name(const void *p0, const void *p1, const void *p2, const void *packed, int64_t rows, int64_t k,          \
@@ -107,6 +118,26 @@ NI_EXPORT ni_attention_int8(const float *q, int64_t q_stride, int64_t rows, int6
   const micro::Int8Cache keys{static_cast<const int8_t *>(k), static_cast<const uint16_t *>(k_scales)};
   const micro::Int8Cache values{static_cast<const int8_t *>(v), static_cast<const uint16_t *>(v_scales)};
   micro::attention(q, q_stride, rows, heads, keys, values, length, dim, scale, out, out_stride, scratch);
+}
+
+NI_EXPORT ni_attention_many_bf16(const float *q, int64_t q_stride, int64_t rows, int64_t heads, const void *k,
+                                 const void *v, int64_t length, int64_t dim, float scale, float *out,
+                                 int64_t out_stride, void *scratch) {
+  const micro::Bf16Rows keys{static_cast<const uint16_t *>(k)}, values{static_cast<const uint16_t *>(v)};
+  micro::manyAttention(q, q_stride, rows, heads, keys, values, length, dim, scale, out, out_stride, scratch);
+}
+NI_EXPORT ni_attention_many_f32(const float *q, int64_t q_stride, int64_t rows, int64_t heads, const void *k,
+                                const void *v, int64_t length, int64_t dim, float scale, float *out,
+                                int64_t out_stride, void *scratch) {
+  const micro::F32Rows keys{static_cast<const float *>(k)}, values{static_cast<const float *>(v)};
+  micro::manyAttention(q, q_stride, rows, heads, keys, values, length, dim, scale, out, out_stride, scratch);
+}
+NI_EXPORT ni_attention_many_int8(const float *q, int64_t q_stride, int64_t rows, int64_t heads, const void *k,
+                                 const void *k_scales, const void *v, const void *v_scales, int64_t length,
+                                 int64_t dim, float scale, float *out, int64_t out_stride, void *scratch) {
+  const micro::Int8Rows keys{static_cast<const int8_t *>(k), static_cast<const uint16_t *>(k_scales)};
+  const micro::Int8Rows values{static_cast<const int8_t *>(v), static_cast<const uint16_t *>(v_scales)};
+  micro::manyAttention(q, q_stride, rows, heads, keys, values, length, dim, scale, out, out_stride, scratch);
 }
 
 NI_EXPORT ni_causal_conv(const float *x, int64_t x_stride, int64_t rows, const uint16_t *w, int64_t taps,

@@ -49,9 +49,23 @@ constexpr int64_t microPackedRowBytes(MicroPack pack, int64_t k) {
   return 0;
 }
 
+/// Rows that ni_pack_part_* packs.
+inline constexpr int64_t kMicroPackRows = 16;
+
 /// Size of the buffer `packed` of ni_pack_* and ni_linear_* for up to `rows` rows (grows with rows).
 constexpr int64_t microPackedBytes(MicroPack pack, int64_t rows, int64_t k) {
-  return microRoundUp(rows, 4) * (microPackedRowBytes(pack, k) + 64);
+  const int64_t kp = microRoundUp(k, 128), few = rows < kMicroDotRows ? rows : kMicroDotRows;
+  const int64_t bytes = microPackedRowBytes(pack, k) + 64;
+  int64_t block = 0; // per row above kMicroDotRows: codes, steps and sums (BlockLayout of Pack.h)
+  switch (pack) {
+  case MicroPack::F32: block = bytes; break;
+  case MicroPack::A16G64: block = kp * 2 + kp / 8; break;
+  case MicroPack::A8G64: block = kp + kp / 8; break;
+  case MicroPack::A16G32:
+  case MicroPack::A8G32: block = kp * 2 + kp / 4; break;
+  }
+  const int64_t a = microRoundUp(few, 4) * bytes, b = microRoundUp(rows, 4) * block;
+  return rows <= kMicroDotRows || a > b ? a : b;
 }
 
 /// Size of `scratch` of ni_linear_* for up to `rows` rows (grows with rows; may be 0).
@@ -72,6 +86,17 @@ constexpr int64_t microFullAttentionScratchBytes(int64_t dim) {
 
 /// Size of `scratch` of ni_attention_*, for every head size and length.
 constexpr int64_t microAttentionScratchBytes() { return 4096; }
+
+/// Positions that ni_attention_many_* decodes at a time, queries that share them, queries of one tile at most, and a
+/// multiple of the channels that every level takes at a time.
+inline constexpr int64_t kMicroManyKeys = 128, kMicroManyQueries = 1024, kMicroManyTile = 12, kMicroManyPad = 32;
+/// More rows than this go to ni_attention_many_*.
+inline constexpr int64_t kMicroFewRows = 16;
+/// Size of `scratch` of ni_attention_many_*, for every number of rows and every length.
+constexpr int64_t microManyAttentionScratchBytes(int64_t dim) {
+  return ((2 * kMicroManyKeys + kMicroManyTile) * microRoundUp(dim, kMicroManyPad) + kMicroManyTile * kMicroManyKeys +
+          2 * kMicroManyQueries) * 4;
+}
 
 /// Tokens that ni_gated_delta prepares at a time.
 inline constexpr int64_t kMicroDeltaTokens = 16;
@@ -111,6 +136,13 @@ void ni_pack_a16g64(const float *x, int64_t rows, int64_t k, void *packed);
 void ni_pack_a16g32(const float *x, int64_t rows, int64_t k, void *packed);
 void ni_pack_a8g64(const float *x, int64_t rows, int64_t k, void *packed);
 void ni_pack_a8g32(const float *x, int64_t rows, int64_t k, void *packed);
+/// Rows [first, min(first + kMicroPackRows, rows)) of the same `packed` of `rows` rows; x is row `first`, a multiple of
+/// kMicroPackRows.
+void ni_pack_part_f32(const float *x, int64_t first, int64_t rows, int64_t k, void *packed);
+void ni_pack_part_a16g64(const float *x, int64_t first, int64_t rows, int64_t k, void *packed);
+void ni_pack_part_a16g32(const float *x, int64_t first, int64_t rows, int64_t k, void *packed);
+void ni_pack_part_a8g64(const float *x, int64_t first, int64_t rows, int64_t k, void *packed);
+void ni_pack_part_a8g32(const float *x, int64_t first, int64_t rows, int64_t k, void *packed);
 
 /// out[t * ld_out + (n - n_begin)] = sum_k W[n][k] * x[t][k] for t < rows and n_begin <= n < n_end.
 /// Packing: f32 kernels ni_pack_f32; q4, q5, q6 the g64 packs; w8 the g32 packs.
@@ -178,6 +210,16 @@ void ni_attention_f32(const float *q, int64_t q_stride, int64_t rows, int64_t he
 void ni_attention_int8(const float *q, int64_t q_stride, int64_t rows, int64_t heads, const void *k,
                        const void *k_scales, const void *v, const void *v_scales, int64_t length, int64_t dim,
                        float scale, float *out, int64_t out_stride, void *scratch);
+
+/// The same functions of the same caches for many rows, at most kMicroManyQueries heads; give it all rows of a kv head.
+/// scratch: microManyAttentionScratchBytes(dim).
+void ni_attention_many_bf16(const float *q, int64_t q_stride, int64_t rows, int64_t heads, const void *k, const void *v,
+                            int64_t length, int64_t dim, float scale, float *out, int64_t out_stride, void *scratch);
+void ni_attention_many_f32(const float *q, int64_t q_stride, int64_t rows, int64_t heads, const void *k, const void *v,
+                           int64_t length, int64_t dim, float scale, float *out, int64_t out_stride, void *scratch);
+void ni_attention_many_int8(const float *q, int64_t q_stride, int64_t rows, int64_t heads, const void *k,
+                            const void *k_scales, const void *v, const void *v_scales, int64_t length, int64_t dim,
+                            float scale, float *out, int64_t out_stride, void *scratch);
 
 /// Causal depthwise convolution, then SiLU, over `rows` consecutive positions of `channels` consecutive channels:
 /// out[t][c] = silu(sum_j w[j][c] * u[t - (taps - 1) + j][c]), 1 <= taps <= 8. u before row 0 is `tail`

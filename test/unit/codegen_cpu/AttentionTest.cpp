@@ -52,8 +52,7 @@ std::string attributes(const std::string &family, bool dynamic, int64_t maxRows,
          ", tiles_per_row = " + std::to_string(dynamic ? tilesPerRow : 0) + "}";
 }
 
-void checkAttention(const CacheShape &shape, int64_t heads) {
-  constexpr int64_t maxRows = 9;
+void checkAttention(const CacheShape &shape, int64_t heads, int64_t maxRows = 9) {
   const int64_t dim = shape.dim, width = heads * dim, group = heads / shape.kvHeads;
   const double scale = 0.3;
   std::string text;
@@ -139,6 +138,13 @@ TEST(CpuAttention, GroupedHeads) {
   checkAttention({2, 40, 64, false}, 2);
   checkAttention({1, 21, 40, true}, 4);
   checkAttention({2, 33, 7, false}, 6);
+}
+
+/// Above 16 rows: tiles by KV head, another micro-kernel; runs of tiles that end inside a head, a row, a group.
+TEST(CpuAttention, ManyRows) {
+  checkAttention({3, 80, 64, true}, 9, 17);
+  checkAttention({2, 90, 20, false}, 2, 67);
+  checkAttention({1, 70, 40, true}, 4, 33);
 }
 
 /// [norm] rotation and append, fused; or the append alone.

@@ -68,7 +68,7 @@ TEST(Tuning, ChoicesKeepTheBits) {
     ASSERT_TRUE(one.compiled);
     for (size_t variant : {1, 2, 3})
       EXPECT_EQ(one.run(variant, 1), one.run(0, 1)) << variant;
-    Variants many(target, {{}, {.outputBlock = 32}, {.outputBlock = 128}, {.rowBlock = 256}, {.rowBlock = 48}}, kMost);
+    Variants many(target, {{}, {.outputBlock = 32}, {.outputBlock = 128}, {.rowBlock = 128}, {.rowBlock = 48}}, kMost);
     ASSERT_TRUE(many.compiled);
     for (int64_t rows : {5, 40, 100, 200}) {
       const auto standard = many.run(0, rows);
@@ -132,7 +132,7 @@ TEST(Tuning, RequestsAreKeyedByEverythingThatDecides) {
   const auto many = requestOf(kernelText(q4, nullptr, 64), "x86-64-v3");
   for (size_t i = 0; i < many->variants.size(); ++i) {
     EXPECT_EQ(many->variants[i].streamBlock, 0);
-    EXPECT_LE(many->variants[i].rowBlock, 128); // 256 is 128 for 64 rows
+    EXPECT_EQ(many->variants[i].rowBlock, CpuTuning().rowBlock); // 64 rows are one block whatever it is
     for (size_t j = 0; j < i; ++j)
       EXPECT_FALSE(many->variants[i] == many->variants[j]) << i << " " << j;
   }
@@ -181,8 +181,8 @@ TEST(TuningFile, RendersInOneOrderAndReadsBack) {
   table.add({"cpu:x86-64-v3", "c", kDigest, {.rowBlock = 64, .outputBlock = 256}, ""});
   table.add({"cpu:znver4", "a", kOther, {}, ""});
   const std::string expected = "cpu:x86-64-v3 c " + kDigest + " row_block=64 output_block=256 stream_block=0\ncpu:znver4 a " + kOther +
-                               " row_block=128 output_block=64 stream_block=0\ncpu:znver4 b " + kDigest +
-                               " row_block=128 output_block=64 stream_block=64";
+                               " row_block=512 output_block=64 stream_block=0\ncpu:znver4 b " + kDigest +
+                               " row_block=512 output_block=64 stream_block=64";
   EXPECT_EQ(table.renderChoices(), expected + "\n");
   EXPECT_EQ(table.render(), "ninfer-tuning 1\n# target, kernel, digest of its request, choices (docs/tuning.md)\n" + expected + " # 3.0 us\n");
   auto back = TuningTable::parse(table.render(), "t");

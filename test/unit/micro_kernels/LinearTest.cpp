@@ -257,6 +257,51 @@ TEST_P(LinearTest, ManyRows) {
   checkLinear(test, w, 67, 0, w.n, random);
 }
 
+/// Row counts around whole blocks; widths of one to three chunks of K, the last short or of one group; outputs that end in
+/// the middle of a panel.
+TEST_P(LinearTest, ManyRowsAtTheEdges) {
+  NINFER_NEEDS_LEVEL();
+  const Case &test = GetParam();
+  Random random{12};
+  const auto up = [](int64_t v, int64_t m) { return (v + m - 1) / m * m; };
+  for (const int64_t k : {64, 513, 1100, 1472}) {
+    Weight w = test.make(up(49, test.nStep), up(k, test.kStep), uint64_t(k));
+    for (int64_t rows : {17, 63, 64, 65}) {
+      checkLinear(test, w, rows, 0, w.n, random);
+      if (HasFatalFailure())
+        return;
+    }
+  }
+}
+
+/// Packing by parts writes what packing at once writes.
+TEST(PackParts, SameBytes) {
+  NINFER_NEEDS_LEVEL();
+  const struct {
+    MicroPack kind;
+    void (*whole)(const float *, int64_t, int64_t, void *);
+    void (*part)(const float *, int64_t, int64_t, int64_t, void *);
+  } cases[] = {{MicroPack::F32, ni_pack_f32, ni_pack_part_f32},
+               {MicroPack::A16G64, ni_pack_a16g64, ni_pack_part_a16g64},
+               {MicroPack::A16G32, ni_pack_a16g32, ni_pack_part_a16g32},
+               {MicroPack::A8G64, ni_pack_a8g64, ni_pack_part_a8g64},
+               {MicroPack::A8G32, ni_pack_a8g32, ni_pack_part_a8g32}};
+  Random random{14};
+  for (const auto &test : cases)
+    for (const int64_t rows : {1, 16, 17, 32, 49})
+      for (const int64_t k : {1, 100, 640}) {
+        std::vector<float> x(size_t(rows * k));
+        for (float &v : x)
+          v = random.value();
+        const size_t bytes = size_t(microPackedBytes(test.kind, rows, k));
+        Working whole(bytes), parts(bytes);
+        test.whole(x.data(), rows, k, whole.data());
+        for (int64_t first = 0; first < rows; first += kMicroPackRows)
+          test.part(x.data() + first * k, first, rows, k, parts.data());
+        ASSERT_EQ(std::memcmp(whole.data(), parts.data(), bytes), 0) << "rows " << rows << " k " << k;
+      }
+}
+
 std::string caseName(const testing::TestParamInfo<Case> &info) {
   std::string name = info.param.name;
   name[name.find(' ')] = '_';

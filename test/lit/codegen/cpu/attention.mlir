@@ -30,3 +30,20 @@ ninfer.kernel @append(%q: tensor<1x64xf32>, %k: tensor<1x32xf32>, %v: tensor<1x3
   ninfer.kv_append %1, %v, %c, %p : tensor<1x32xf32>, <2x64x16, f32>
   ninfer.yield %0 : tensor<1x64xf32>
 }
+
+// More than 16 rows: KV head by KV head, by the micro-kernel of many rows where a call has them.
+
+// CHECK-LABEL: module @prefill
+// CHECK: llvm.func internal @"$attend"
+// CHECK: scf.if
+// CHECK: llvm.call @ni_attention_many_f32
+// CHECK: else
+// CHECK: llvm.call @ni_attention_f32
+// CHECK: llvm.func @prefill
+// CHECK: scf.for
+// CHECK-COUNT-3: llvm.call @"$attend"
+ninfer.kernel @prefill(%q: tensor<?x64xf32>, %c: !ninfer.kv_cache<2x64x16, f32>, %p: index)
+    attributes {family = "attention", profile = "f32", rows = 17, dynamic_rows, tiles_const = 0, tiles_per_row = 4} {
+  %0 = ninfer.attention %q, %c, %p {heads = 4, kv_heads = 2, scale = 1.25e-01} : tensor<?x64xf32>, <2x64x16, f32>
+  ninfer.yield %0 : tensor<?x64xf32>
+}
