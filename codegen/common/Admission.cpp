@@ -203,7 +203,7 @@ AdmissionResult admitKernel(const KernelSignature &signature, const KernelTarget
     if (result.verdicts.back().kind != VerdictKind::Accepted)
       continue;
     // The first in catalog order wins a tie, so the choice is a function of the tables alone.
-    int priority = family.priority(signature);
+    int priority = family.priority(signature, target);
     if (!result.selected || priority > best) {
       result.selected = &family;
       best = priority;
@@ -217,7 +217,7 @@ AdmissionResult admitKernel(const KernelSignature &signature, const KernelTarget
     verdict.kind = VerdictKind::LowerPriority;
     verdict.reason = "priority: " + std::string(result.selected->name) + " has " +
                      std::to_string(best) + ", this has " +
-                     std::to_string(verdict.family->priority(signature));
+                     std::to_string(verdict.family->priority(signature, target));
   }
   result.tiling = tilingFor(signature, target.executor);
   return result;

@@ -56,23 +56,25 @@ constexpr Limit kAxialDim{4, 1024, 4}; ///< two axes of pairs
 constexpr Limit kExperts{1, 4096};
 constexpr Limit kTopK{1, 64};
 
-int onlyChoice(const KernelSignature &) { return 0; }
-int priorityFewRows(const KernelSignature &) { return 20; } ///< every weight is read once, at full speed
+int onlyChoice(const KernelSignature &, const KernelTarget &) { return 0; }
+int priorityFewRows(const KernelSignature &, const KernelTarget &) { return 20; } ///< every weight is read once, at full speed
 /// Kernels that take rows together pay when a call has many; up to the 16 rows of a verification they come one by one.
-int priorityManyRows(const KernelSignature &signature) { return signature.rows.max > 16 ? 20 : -1; }
-int priorityLast(const KernelSignature &) { return -2; } ///< behind all that take fewer shapes
-int priorityHalf(const KernelSignature &) { return 15; } ///< where bfloat16 operands are not there
-int priorityF32(const KernelSignature &) { return 10; }
-int priorityA16(const KernelSignature &) { return 20; }
+int priorityManyRows(const KernelSignature &signature, const KernelTarget &) { return signature.rows.max > 16 ? 20 : -1; }
+int priorityLast(const KernelSignature &, const KernelTarget &) { return -2; } ///< behind all that take fewer shapes
+int priorityHalf(const KernelSignature &, const KernelTarget &) { return 15; } ///< where bfloat16 operands are not there
+int priorityF32(const KernelSignature &, const KernelTarget &) { return 10; }
+int priorityA16(const KernelSignature &, const KernelTarget &) { return 20; }
 
 /// int8 activations pay where unpacking narrow codes dominates; for 8-bit codes int16 activations
 /// measured as fast (1.71-1.92x against 1.74-2.03x of the same peer, one thread) with 250 times
-/// less error.
-int priorityA8(const KernelSignature &signature) {
+/// less error. With many rows products dominate, and an instruction that adds four of bytes makes
+/// twice as many (docs/status.md).
+int priorityA8(const KernelSignature &signature, const KernelTarget &target) {
   bool narrow =
       std::any_of(signature.weights.begin(), signature.weights.end(),
                   [](const WeightSignature &w) { return w.format != Format::W8G32_F16S; });
-  return narrow ? 30 : 15;
+  bool fourBytes = target.hasFeature("avx512vnni") || target.hasFeature("neon");
+  return narrow || (fourBytes && signature.rows.max > 16) ? 30 : 15;
 }
 
 KernelFamily family(std::string_view name, std::string_view executor, OpKind op) {
@@ -100,7 +102,7 @@ KernelFamily reference(std::string_view name, OpKind op) {
 }
 
 KernelFamily cpuLinear(std::string_view name, KernelProfile profile,
-                       int (*priority)(const KernelSignature &)) {
+                       KernelPriority priority) {
   KernelFamily f = cpu(name, OpKind::Linear);
   f.profile = profile;
   f.formats = profile == KernelProfile::F32 ? kRealFormats : kIntegerCodes;
@@ -119,7 +121,7 @@ KernelFamily cpuLinear(std::string_view name, KernelProfile profile,
 
 /// The first (up) or second (down) linear map of chosen experts.
 KernelFamily cpuExperts(std::string_view name, OpKind op, KernelProfile profile,
-                        int (*priority)(const KernelSignature &)) {
+                        KernelPriority priority) {
   KernelFamily f = cpu(name, op);
   f.profile = profile;
   f.formats = profile == KernelProfile::F32 ? kRealFormats : kIntegerCodes;
@@ -387,7 +389,7 @@ std::vector<KernelFamily> makeFamilies() {
   all.push_back(cpuLinear("linear_a16", KernelProfile::A16, priorityA16));
   all.push_back(cpuLinear("linear_f32", KernelProfile::F32, priorityF32));
 
-  const std::tuple<std::string_view, OpKind, KernelProfile, int (*)(const KernelSignature &)>
+  const std::tuple<std::string_view, OpKind, KernelProfile, KernelPriority>
       experts[] = {{"moe_up_a8", OpKind::MoeUp, KernelProfile::A8, priorityA8},
                    {"moe_up_a16", OpKind::MoeUp, KernelProfile::A16, priorityA16},
                    {"moe_up_f32", OpKind::MoeUp, KernelProfile::F32, priorityF32},
@@ -519,8 +521,11 @@ uint64_t scratchBound(const KernelSignature &signature, const KernelFamily &fami
   };
   if (signature.op == OpKind::FullAttention) // a block of keys and values, the scores, sums of 256 queries
     return (64 * (2 * bounded(signature.headDim, 1 << 20) + 160 + 4) + 512) * 4;
-  if (signature.op == OpKind::Attention) // scores of one block of positions
-    return 4096;
+  if (signature.op == OpKind::Attention) { // scores of one block of positions; of many rows a decoded block, 12 queries, their
+                                           // scores, sums of 1024 queries
+    const uint64_t dim = (bounded(signature.headDim, 1 << 20) + 31) / 32 * 32;
+    return signature.rows.max > 16 ? ((2 * 128 + 12) * dim + 12 * 128 + 2 * 1024) * 4 : 4096;
+  }
   if (signature.op == OpKind::RopeAppend) // one rotated key
     return bounded(signature.headDim, 1 << 20) * 4 + 64;
   if (signature.op == OpKind::GatedDelta) { // normalised query and key, scalars, of a block of 16 rows
@@ -553,7 +558,8 @@ uint64_t scratchBound(const KernelSignature &signature, const KernelFamily &fami
   const double packed = packedBytesPerElement(family.profile) * static_cast<double>(rows * k);
   const uint64_t panel = 32 * (512 * 4 + 32 * 4 + rows * 4); // unpacked weights, their scales, sums
   const uint64_t results = rows * 32 * 2 * 4;                // one tile of gate and up
-  return static_cast<uint64_t>(packed) * copies + rows * 64 * copies + k * 4 + panel + results;
+  const uint64_t normalised = std::min<uint64_t>(rows, 16) * k * 4; // what is packed at a time
+  return static_cast<uint64_t>(packed) * copies + rows * 64 * copies + normalised + panel + results;
 }
 
 } // namespace ninfer

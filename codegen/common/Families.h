@@ -40,6 +40,9 @@ struct EnumSet {
 /// Segments a fused linear kernel may have.
 inline constexpr int64_t kMaxSegments = 8;
 
+/// A function: the better profile depends on formats, rows and instructions.
+using KernelPriority = int (*)(const KernelSignature &, const KernelTarget &);
+
 /// One family: a kernel generator (or a built-in) and what it accepts. Limits apply to every
 /// segment.
 struct KernelFamily {
@@ -90,8 +93,8 @@ struct KernelFamily {
   std::span<const std::string_view> features = {};
   /// The same on a target that has neon, that is aarch64.
   std::span<const std::string_view> neonFeatures = {};
-  /// Greater wins among the accepted. A function: the better profile depends on the formats.
-  int (*priority)(const KernelSignature &) = nullptr;
+  /// Greater wins among the accepted.
+  KernelPriority priority = nullptr;
 };
 
 /// All families, in the order traces print them.

@@ -43,6 +43,20 @@ TEST(Admission, ProfileFollowsFormatAndPolicy) {
   }
 }
 
+TEST(Admission, ManyRowsOfBytesTakeBytesWhereAnInstructionDoes) {
+  KernelSignature s = linear(Format::W8G32_F16S, 128, 128, ActivationPolicy::AllowA8);
+  for (const auto &[rows, expected] : {std::pair<int64_t, std::string_view>{16, "linear_a16"}, {17, "linear_a8"}}) {
+    s.rows = s.inputRows = {1, rows};
+    EXPECT_EQ(selected(s, "cpu:znver4"), expected) << rows;
+    EXPECT_EQ(selected(s, "cpu:aarch64"), expected) << rows;
+    EXPECT_EQ(selected(s, "cpu:x86-64-v3"), "linear_a16") << rows;
+    EXPECT_EQ(selected(s, "cpu:x86-64-v4"), "linear_a16") << rows;
+    s.policy = ActivationPolicy::A16Only;
+    EXPECT_EQ(selected(s, "cpu:znver4"), "linear_a16") << rows;
+    s.policy = ActivationPolicy::AllowA8;
+  }
+}
+
 TEST(Admission, ExactlyOneIsAcceptedAndEveryCandidateHasAVerdict) {
   for (std::string_view name : {"cpu:x86-64-v3", "cpu:x86-64-v4", "cpu:znver4", "reference"}) {
     KernelTarget target = test::target(name);
@@ -273,6 +287,12 @@ TEST(Admission, ScratchBoundCoversTheMicroKernels) {
     return result.selected ? static_cast<int64_t>(scratchBound(s, *result.selected)) : 0;
   };
   EXPECT_GE(bound(request(OpKind::Attention)), microAttentionScratchBytes());
+  for (int64_t dim : {1, 33, 128, 1000}) {
+    KernelSignature s = request(OpKind::Attention);
+    s.headDim = dim;
+    s.rows = s.inputRows = {1, 17};
+    EXPECT_GE(bound(s), microManyAttentionScratchBytes(dim)) << dim;
+  }
   for (int64_t dim : {1, 15, 16, 17, 128, 1024}) {
     KernelSignature s = request(OpKind::GatedDelta);
     s.keyDim = dim;
