@@ -186,6 +186,13 @@ private:
           rows(o.getResult(), o.getResult());
           return success();
         })
+        .Case([&](PlaceAnglesOp o) {
+          s_.op = OpKind::PlaceAngles;
+          s_.width = 2 * o.getPlaced().getType().getPairs();
+          s_.capacity = o.getPlaced().getType().getCapacity();
+          rows(o.getPositions(), o.getPositions());
+          return success();
+        })
         .Case([&](LayerNormOp n) {
           s_.op = OpKind::LayerNorm;
           s_.normFormats = {n.getWeight().getType().getFormat(),
@@ -231,11 +238,12 @@ private:
           rows(i.getIndices(), i.getResult());
           return success();
         })
-        .Case<SwigluOp, SigmoidGateOp, AddOp, LastRowOp>([&](auto e) {
+        .Case<SwigluOp, SigmoidGateOp, AddOp, LastRowOp, ReplaceRowsOp>([&](auto e) {
           Operation *element = e;
           s_.op = isa<SwigluOp>(element)        ? OpKind::Swiglu
                   : isa<SigmoidGateOp>(element) ? OpKind::SigmoidGate
                   : isa<AddOp>(element)         ? OpKind::Add
+                  : isa<ReplaceRowsOp>(element) ? OpKind::ReplaceRows
                                                 : OpKind::LastRow;
           s_.width = widthOf(element->getOperand(0));
           rows(element->getOperand(0), element->getResult(0));

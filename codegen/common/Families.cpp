@@ -213,7 +213,12 @@ KernelFamily withShapes(KernelFamily f) {
   case OpKind::StoreRows:
   case OpKind::LoadRows:
   case OpKind::Concat:
+  case OpKind::ReplaceRows:
     f.width = kWidth;
+    break;
+  case OpKind::PlaceAngles:
+    f.width = kWidth;
+    f.capacity = kCapacity;
     break;
   case OpKind::Bias:
     f.rowGroup = kRowGroup;
@@ -428,7 +433,9 @@ std::vector<KernelFamily> makeFamilies() {
                                                          {"gelu", OpKind::Gelu},
                                                          {"axial_rope", OpKind::AxialRope},
                                                          {"full_attention", OpKind::FullAttention},
-                                                         {"interpolate", OpKind::Interpolate}};
+                                                         {"interpolate", OpKind::Interpolate},
+                                                         {"place_angles", OpKind::PlaceAngles},
+                                                         {"replace_rows", OpKind::ReplaceRows}};
   for (auto [name, op] : singles)
     all.push_back(withShapes(cpu(name, op)));
 
@@ -457,7 +464,9 @@ std::vector<KernelFamily> makeFamilies() {
                                                           {"ref.gelu", OpKind::Gelu},
                                                           {"ref.axial_rope", OpKind::AxialRope},
                                                           {"ref.full_attention", OpKind::FullAttention},
-                                                          {"ref.interpolate", OpKind::Interpolate}};
+                                                          {"ref.interpolate", OpKind::Interpolate},
+                                                          {"ref.place_angles", OpKind::PlaceAngles},
+                                                          {"ref.replace_rows", OpKind::ReplaceRows}};
   for (auto [name, op] : builtins) {
     KernelFamily f = withShapes(reference(name, op));
     if (op == OpKind::Linear || op == OpKind::Embedding || op == OpKind::MoeUp ||

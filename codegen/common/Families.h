@@ -58,7 +58,7 @@ struct KernelFamily {
   EnumSet<StateCodec> codecs;
   EnumSet<KernelPhase> phases = {KernelPhase::Decode, KernelPhase::Prefill,   KernelPhase::Verify,
                                  KernelPhase::Draft,  KernelPhase::DraftNext, KernelPhase::Commit,
-                                 KernelPhase::Encode};
+                                 KernelPhase::Encode, KernelPhase::Place};
   bool acceptsFused = false;
   bool storesWide = true; ///< can store its result in float32 (KernelSignature::wide)
   EnumSet<KernelEpilogue> uniformFormats; ///< epilogues with which all segments have one format

@@ -99,6 +99,8 @@ std::string kernelName(const KernelSignature &s, const KernelFamily &family) {
     return name + headFields(s) + rows;
   case OpKind::RopeAppend:
     return name + headFields(s) + rows + (s.normFormats.empty() ? "" : "_norm");
+  case OpKind::PlaceAngles:
+    return name + field("k", s.width) + field("c", s.capacity) + rows;
   case OpKind::StoreRows:
   case OpKind::LoadRows:
     return name + field("k", s.width) + field("at", s.column) + rows;
@@ -109,6 +111,7 @@ std::string kernelName(const KernelSignature &s, const KernelFamily &family) {
   case OpKind::Add:
   case OpKind::LastRow:
   case OpKind::Concat:
+  case OpKind::ReplaceRows:
     return name + field("k", s.width) + rows;
   }
   return name;

@@ -58,13 +58,17 @@ std::string_view opKindName(OpKind op) {
     return "full_attention";
   case OpKind::Interpolate:
     return "interpolate";
+  case OpKind::PlaceAngles:
+    return "place_angles";
+  case OpKind::ReplaceRows:
+    return "replace_rows";
   }
   return "unknown";
 }
 
 std::string_view kernelPhaseName(KernelPhase phase) {
   constexpr std::string_view names[kNumKernelPhases] = {
-      "decode", "prefill", "verify", "draft", "draft_next", "commit", "encode"};
+      "decode", "prefill", "verify", "draft", "draft_next", "commit", "encode", "place"};
   return names[static_cast<size_t>(phase)];
 }
 
@@ -228,6 +232,8 @@ std::string head(const KernelSignature &s) {
   case OpKind::GatedDelta:
     return op + " of " + number(s.heads) + " value heads of " + number(s.headDim) + " over " +
            number(s.kvHeads) + " key heads of " + number(s.keyDim);
+  case OpKind::PlaceAngles:
+    return op + " of width " + number(s.width) + ", capacity " + number(s.capacity);
   case OpKind::KvAppend:
     return op + " of " + cacheText(s);
   case OpKind::Attention:

@@ -43,12 +43,14 @@ enum class OpKind : uint8_t {
   AxialRope,
   FullAttention,
   Interpolate,
+  PlaceAngles,
+  ReplaceRows,
 };
-inline constexpr int kNumOpKinds = 27;
+inline constexpr int kNumOpKinds = 29;
 
 /// Phases of a plan that run kernels of the compiler; what each is for: schema/plan.fbs.
-enum class KernelPhase : uint8_t { Decode, Prefill, Verify, Draft, DraftNext, Commit, Encode };
-inline constexpr int kNumKernelPhases = 7;
+enum class KernelPhase : uint8_t { Decode, Prefill, Verify, Draft, DraftNext, Commit, Encode, Place };
+inline constexpr int kNumKernelPhases = 8;
 
 /// Observable arithmetic of a kernel: type of the activations inside a dot product.
 /// f32: float32; a16: int16 per weight group; a8: int8 per weight group; bf16: bfloat16, sums in
@@ -116,7 +118,7 @@ struct KernelSignature {
   int64_t rowGroup = 1;
 
   int64_t width =
-      0; ///< elements per activation row of the input (RmsNorm, Swiglu, Add, LastRow, ...), channels
+      0; ///< elements per activation row of the input (RmsNorm, Swiglu, Add, LastRow, ...), channels; of a table row (PlaceAngles)
   int64_t heads = 0; ///< query heads (HeadNorm, Rope, Attention, RopeAppend), value heads (GatedDelta)
   int64_t kvHeads = 0; ///< KvAppend, Attention, RopeAppend; key heads (GatedDelta)
   int64_t headDim = 0; ///< GatedDelta: value dimension

@@ -119,6 +119,10 @@ Value KernelBuilder::addFloat(Value a, Value b) {
   return arith::AddFOp::create(builder_, loc_, a, b);
 }
 
+Value KernelBuilder::loadIndex(Value pointer) {
+  return arith::ExtSIOp::create(builder_, loc_, builder_.getI64Type(), load(i32Type(), pointer));
+}
+
 Value KernelBuilder::toInteger(Value value) {
   return arith::FPToSIOp::create(builder_, loc_, builder_.getI64Type(), value);
 }

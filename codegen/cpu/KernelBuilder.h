@@ -54,6 +54,8 @@ public:
   /// float32 element `index` of `base`.
   mlir::Value floatAt(mlir::Value base, mlir::Value index) { return offset(base, mul(index, 4)); }
   mlir::Value load(mlir::Type type, mlir::Value pointer);
+  /// The int32 at `pointer` as an index.
+  mlir::Value loadIndex(mlir::Value pointer);
   void store(mlir::Value value, mlir::Value pointer);
 
   mlir::Value addFloat(mlir::Value a, mlir::Value b);

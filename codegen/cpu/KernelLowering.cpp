@@ -275,7 +275,9 @@ FailureOr<LoweredKernel> lowerKernel(KernelOp kernel, const CpuTuning &tuning) {
                                                                   {"moe_route", lowerMoeRoute},
                                                                   {"store_rows", lowerStoreRows},
                                                                   {"load_rows", lowerLoadRows},
-                                                                  {"concat", lowerConcat}};
+                                                                  {"concat", lowerConcat},
+                                                                  {"replace_rows", lowerReplaceRows},
+                                                                  {"place_angles", lowerPlaceAngles}};
     const auto *entry = llvm::find_if(families, [&](const auto &f) { return f.first == family; });
     if (entry == std::end(families))
       lowered = l.refuse("unknown family");

@@ -116,6 +116,8 @@ mlir::LogicalResult lowerLastRow(KernelLowering &l);
 mlir::LogicalResult lowerStoreRows(KernelLowering &l);
 mlir::LogicalResult lowerLoadRows(KernelLowering &l);
 mlir::LogicalResult lowerConcat(KernelLowering &l);
+mlir::LogicalResult lowerReplaceRows(KernelLowering &l);
+mlir::LogicalResult lowerPlaceAngles(KernelLowering &l);
 mlir::LogicalResult lowerAttention(KernelLowering &l);
 mlir::LogicalResult lowerRopeAppend(KernelLowering &l);
 mlir::LogicalResult lowerSigmoidGate(KernelLowering &l);

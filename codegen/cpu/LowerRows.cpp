@@ -1,4 +1,4 @@
-// Families whose rows are independent: embedding, norms, rope, KV append, swiglu, add, last row.
+// Families whose rows are independent: embedding, norms, rope, KV append, swiglu, add, last row, rows from elsewhere.
 // A tile is a row.
 #include "codegen/cpu/KernelLowering.h"
 
@@ -218,6 +218,46 @@ LogicalResult lowerConcat(KernelLowering &l) {
     Value at = b.floatAt(out, b.mul(row, left + right));
     copyElements(b, b.floatAt(lhs, b.mul(row, left)), at, left);
     copyElements(b, b.floatAt(rhs, b.mul(row, right)), b.floatAt(at, b.constant(left)), right);
+  });
+}
+
+LogicalResult lowerReplaceRows(KernelLowering &l) {
+  auto op = l.single<ReplaceRowsOp>();
+  if (!op)
+    return l.refuse("the kernel is not one replace_rows");
+  KernelBuilder &b = l.b;
+  const int64_t width = KernelLowering::widthOf(op.getX());
+  Value x = l.pointer(op.getX()), by = l.pointer(op.getBy()), where = l.pointer(op.getWhere());
+  Value out = l.resultPointer(0);
+  return l.forEachRow(op.getX(), [&](Value row) {
+    Value chosen = b.loadIndex(b.floatAt(where, row)); // as wide as a float
+    Value from = b.select(b.less(b.constant(0), chosen), by, x);
+    Value at = b.mul(row, width);
+    copyElements(b, b.floatAt(from, at), b.floatAt(out, at), width);
+  });
+}
+
+LogicalResult lowerPlaceAngles(KernelLowering &l) {
+  auto op = l.single<PlaceAnglesOp>();
+  if (!op)
+    return l.refuse("the kernel is not one place_angles");
+  KernelBuilder &b = l.b;
+  const RopeTableType source = op.getAngles().getType();
+  const int64_t pairs = source.getPairs(), width = KernelLowering::widthOf(op.getPositions());
+  Value positions = l.pointer(op.getPositions()), angles = l.pointer(op.getAngles());
+  Value placed = l.pointer(op.getPlaced()), position = l.position();
+  return l.forEachRow(op.getPositions(), [&](Value row) {
+    SmallVector<Value> rows; // of the table, one per axis; a position outside of it reads its first or last row
+    for (int64_t axis = 0; axis < width; ++axis) {
+      Value at = b.loadIndex(b.floatAt(positions, b.add(b.mul(row, width), b.constant(axis))));
+      at = b.max(b.constant(0), b.min(at, b.constant(source.getCapacity() - 1)));
+      rows.push_back(b.floatAt(angles, b.mul(at, 2 * pairs)));
+    }
+    Value to = b.floatAt(placed, b.mul(b.add(position, row), 2 * pairs));
+    for (auto [pair, axis] : llvm::enumerate(op.getAxes())) {
+      const int64_t at = 2 * static_cast<int64_t>(pair);
+      copyElements(b, b.floatAt(rows[axis], b.constant(at)), b.floatAt(to, b.constant(at)), 2);
+    }
   });
 }
 

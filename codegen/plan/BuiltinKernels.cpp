@@ -203,6 +203,15 @@ bool describe(Operation *op, AttributeList &list) {
         return list.integer("lhs_width", widthOf(o.getLhs())).integer("rhs_width", widthOf(o.getRhs())),
                true;
       })
+      .Case([&](ReplaceRowsOp o) { return list.integer("k", widthOf(o.getX())), true; })
+      .Case([&](PlaceAnglesOp o) {
+        const SmallVector<double> axes(o.getAxes().begin(), o.getAxes().end());
+        list.integer("capacity", o.getPlaced().getType().getCapacity())
+            .integer("positions", o.getAngles().getType().getCapacity())
+            .integer("width", widthOf(o.getPositions()))
+            .numbers("axes", axes);
+        return true;
+      })
       .Default([](Operation *) { return false; });
 }
 

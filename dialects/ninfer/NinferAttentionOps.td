@@ -81,4 +81,30 @@ def Ninfer_AttentionOp : Ninfer_ComputeOp<"attention", [
   let hasVerifier = 1;
 }
 
+def Ninfer_PlaceAnglesOp : Ninfer_ComputeOp<"place_angles", []> {
+  let summary = "write the table rows of tokens whose positions are not their numbers in the sequence";
+  let description = [{
+    Row `r` is token `position + r`, at the positions `positions[r]`, one per axis (time, height, width of an image in
+    the text). Afterwards pair `i` of row `position + r` of `placed` is pair `i` of row `positions[r][axes[i]]` of
+    `angles`. So a rotation by `placed` goes by the number of the token, whatever its positions are. A position outside
+    of `angles` has no result that means anything.
+
+    ```mlir
+    ninfer.place_angles %positions, %angles, %placed, %position {axes = array<i64: 0, 1, 2, 0>}
+      : tensor<?x3xi32>, <2048x4>, <2048x4>
+    ```
+  }];
+  let arguments = (ins
+    Ninfer_Indices:$positions,
+    Arg<Ninfer_RopeTableType, "read", [MemRead]>:$angles,
+    Arg<Ninfer_RopeTableType, "written", [MemWrite]>:$placed,
+    Index:$position,
+    DenseI64ArrayAttr:$axes);
+  let assemblyFormat = [{
+    $positions `,` $angles `,` $placed `,` $position custom<CompactDict>(attr-dict)
+    `:` type($positions) `,` type($angles) `,` type($placed)
+  }];
+  let hasVerifier = 1;
+}
+
 #endif // NINFER_DIALECTS_NINFER_NINFERATTENTIONOPS_TD

@@ -121,6 +121,21 @@ LogicalResult RopeOp::verify() {
   return success();
 }
 
+LogicalResult PlaceAnglesOp::verify() {
+  const int64_t pairs = getPlaced().getType().getPairs();
+  if (failed(expectDim(*this, "pairs of angles", pairs, getAngles().getType().getPairs(), // place_angles_c1
+                       "those of placed")) ||
+      failed(expectDim(*this, "number of axes", pairs, static_cast<int64_t>(getAxes().size()), // place_angles_c2
+                       "one per pair")))
+    return failure();
+  const int64_t positions = widthOf(getPositions());
+  for (auto [pair, axis] : llvm::enumerate(getAxes()))
+    if (axis < 0 || axis >= positions) // place_angles_c3
+      return emitOpError() << "expected axis " << pair << " to be one of the " << positions
+                           << " positions of a row, got " << axis;
+  return success();
+}
+
 LogicalResult KvAppendOp::verify() {
   KvCacheType cache = getCache().getType();
   return expectDim(*this, "key width", cache.getKvHeads() * cache.getHeadDim(),
@@ -296,6 +311,13 @@ LogicalResult SigmoidGateOp::verify() {
     return emitOpError() << "expected gate width " << widthOf(getX()) << " (that of x) or 1, got "
                          << widthOf(getGate());
   return expectDim(*this, "gate rows", rowsOf(getX()), rowsOf(getGate()), // sigmoid_gate_c3
+                   "the rows of x");
+}
+
+LogicalResult ReplaceRowsOp::verify() {
+  if (failed(expectDim(*this, "where width", 1, widthOf(getWhere()), "one choice per row"))) // replace_rows_c2
+    return failure();
+  return expectDim(*this, "where rows", rowsOf(getX()), rowsOf(getWhere()), // replace_rows_c3
                    "the rows of x");
 }
 

@@ -49,6 +49,14 @@ static int64_t bytesReadFrom(OpOperand &use, int64_t rows) {
     WeightType table = sum.getTable().getType();
     return elements(sum.getIndices(), rows) * (table.getEncodedBytes() / table.getN());
   }
+  if (auto place = dyn_cast<PlaceAnglesOp>(use.getOwner())) {
+    if (use.get() == place.getAngles())
+      return rowsOf(place.getPositions(), rows) * place.getAngles().getType().getPairs() * 2 * 4;
+    if (use.get() == place.getPlaced())
+      return 0;
+  }
+  if (auto replace = dyn_cast<ReplaceRowsOp>(use.getOwner()); replace && &use == &replace.getByMutable())
+    return 0; // a row comes from one of the two
   if (auto append = dyn_cast<KvAppendOp>(use.getOwner()); append && use.get() == append.getCache())
     return 0;
   if (auto store = dyn_cast<StoreRowsOp>(use.getOwner()); store && use.get() == store.getBuffer())
@@ -94,6 +102,8 @@ int64_t bytesWrittenBy(Operation *op, int64_t rows) {
     KvCacheType cache = append.getCache().getType();
     total += rowsOf(append.getKey(), rows) * (cache.getBytes() / cache.getCapacity());
   }
+  if (auto place = dyn_cast<PlaceAnglesOp>(op))
+    total += rowsOf(place.getPositions(), rows) * place.getPlaced().getType().getPairs() * 2 * 4;
   if (auto store = dyn_cast<StoreRowsOp>(op))
     total += elements(store.getX(), rows) * 4;
   // Recurrent states are read and written whole, however many the rows; a peek leaves them alone.
@@ -117,6 +127,8 @@ int64_t LastRowOp::flops(int64_t) { return 0; }
 int64_t StoreRowsOp::flops(int64_t) { return 0; }
 int64_t LoadRowsOp::flops(int64_t) { return 0; }
 int64_t ConcatOp::flops(int64_t) { return 0; }
+int64_t PlaceAnglesOp::flops(int64_t) { return 0; }
+int64_t ReplaceRowsOp::flops(int64_t) { return 0; }
 int64_t AddOp::flops(int64_t rows) { return elements(getResult(), rows); }
 // exp, add, divide, multiply.
 int64_t SwigluOp::flops(int64_t rows) { return 4 * elements(getResult(), rows); }

@@ -210,11 +210,13 @@ LogicalResult LaunchOp::verify() {
   return success();
 }
 
-/// A launch may read and write every state it is given but rope tables, and nothing else.
+/// A launch may read and write every state it is given, and nothing else; a rope table it only reads, unless that is all it
+/// could be for, having no result.
 void LaunchOp::getEffects(
     SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>> &effects) {
   for (OpOperand &operand : getInputsMutable())
-    if (isa<KvCacheType, ConvStateType, DeltaStateType, RowBufferType>(operand.get().getType())) {
+    if (isa<KvCacheType, ConvStateType, DeltaStateType, RowBufferType>(operand.get().getType()) ||
+        (isa<RopeTableType>(operand.get().getType()) && getNumResults() == 0)) {
       effects.emplace_back(MemoryEffects::Read::get(), &operand);
       effects.emplace_back(MemoryEffects::Write::get(), &operand);
     }

@@ -66,6 +66,23 @@ def Ninfer_LastRowOp : Ninfer_ComputeOp<"last_row", [Pure]> {
   let hasFolder = 1;
 }
 
+def Ninfer_ReplaceRowsOp : Ninfer_ComputeOp<"replace_rows", [
+    Pure, AllTypesMatch<["x", "by", "result"]>]> { // replace_rows_c1
+  let summary = "rows of an activation, some of them replaced";
+  let description = [{
+    `y[r] = by[r]` where `where[r][0]` is positive, else `x[r]`: embeddings that come from elsewhere, an image,
+    instead of those of tokens.
+
+    ```mlir
+    %y = ninfer.replace_rows %x, %by, %where : tensor<?x576xf32>, tensor<?x1xi32>
+    ```
+  }];
+  let arguments = (ins Ninfer_Activation:$x, Ninfer_Activation:$by, Ninfer_Indices:$where);
+  let results = (outs Ninfer_Activation:$result);
+  let assemblyFormat = "$x `,` $by `,` $where attr-dict `:` type($x) `,` type($where)";
+  let hasVerifier = 1;
+}
+
 def Ninfer_TapOp : Ninfer_Op<"tap", [MemoryEffects<[MemWrite]>]> {
   let summary = "make a value readable after the call, by name";
   let description = [{

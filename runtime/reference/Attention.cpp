@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace ninfer::reference {
 
@@ -236,8 +237,49 @@ private:
   double scale_;
 };
 
+/// Row position + r of `placed` from the rows of `angles` that the positions of row r name, pair by pair. A position
+/// outside of `angles` gives NaN.
+class PlaceAngles final : public Builtin {
+public:
+  explicit PlaceAngles(AttributeReader &a)
+      : capacity_(a.extent("capacity")), positions_(a.extent("positions")), width_(a.extent("width", 16)) {
+    for (double axis : a.numbers("axes")) {
+      a.require(axis >= 0 && axis < double(width_) && axis == std::floor(axis),
+                "attribute 'axes' holds " + std::to_string(axis) + ", not one of " + std::to_string(width_) + " positions");
+      axes_.push_back(int64_t(axis));
+    }
+  }
+  int64_t units(int64_t rows) const override { return rows; }
+  std::vector<ArgNeed> args(int64_t rows) const override {
+    const auto pairs = int64_t(axes_.size());
+    return {{"positions", bytesOf({rows, width_, 4})},
+            {"angles", bytesOf({positions_, pairs, 8})},
+            {"placed", bytesOf({capacity_, pairs, 8}), true}};
+  }
+  int64_t positionLimit() const override { return capacity_; }
+  void run(const Call &call, int64_t begin, int64_t end) const override {
+    const auto pairs = int64_t(axes_.size());
+    const auto *angles = static_cast<const float *>(call.args[1]);
+    for (int64_t r = begin; r < end; ++r) {
+      const int32_t *positions = static_cast<const int32_t *>(call.args[0]) + r * width_;
+      float *out = static_cast<float *>(call.args[2]) + (call.position + r) * pairs * 2;
+      for (int64_t i = 0; i < pairs; ++i) {
+        const int64_t at = positions[axes_[size_t(i)]];
+        const bool inside = at >= 0 && at < positions_;
+        for (int64_t part : {0, 1})
+          out[2 * i + part] = inside ? angles[(at * pairs + i) * 2 + part] : std::numeric_limits<float>::quiet_NaN();
+      }
+    }
+  }
+
+private:
+  int64_t capacity_, positions_, width_;
+  std::vector<int64_t> axes_;
+};
+
 } // namespace
 
+std::unique_ptr<Builtin> makePlaceAngles(AttributeReader &a) { return std::make_unique<PlaceAngles>(a); }
 std::unique_ptr<Builtin> makeRope(AttributeReader &a) { return std::make_unique<Rope>(a); }
 std::unique_ptr<Builtin> makeKvAppend(AttributeReader &a) { return std::make_unique<KvAppend>(a); }
 std::unique_ptr<Builtin> makeAttention(AttributeReader &a) { return std::make_unique<Attention>(a); }

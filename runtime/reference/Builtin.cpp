@@ -36,6 +36,8 @@ constexpr Entry kEntries[] = {
     {"ref.moe_down", makeMoeDown},
     {"ref.moe_route", makeMoeRoute},
     {"ref.moe_up", makeMoeUp},
+    {"ref.place_angles", makePlaceAngles},
+    {"ref.replace_rows", makeReplaceRows},
     {"ref.rms_norm", makeRmsNorm},
     {"ref.rope", makeRope},
     {"ref.sigmoid_gate", makeSigmoidGate},

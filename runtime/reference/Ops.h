@@ -24,11 +24,13 @@ std::unique_ptr<Builtin> makeLastRow(AttributeReader &);
 std::unique_ptr<Builtin> makeStoreRows(AttributeReader &);
 std::unique_ptr<Builtin> makeLoadRows(AttributeReader &);
 std::unique_ptr<Builtin> makeConcat(AttributeReader &);
+std::unique_ptr<Builtin> makeReplaceRows(AttributeReader &);
 // Attention.cpp
 std::unique_ptr<Builtin> makeRope(AttributeReader &);
 std::unique_ptr<Builtin> makeKvAppend(AttributeReader &);
 std::unique_ptr<Builtin> makeAttention(AttributeReader &);
 std::unique_ptr<Builtin> makeRopeTable(AttributeReader &);
+std::unique_ptr<Builtin> makePlaceAngles(AttributeReader &);
 // Experts.cpp
 std::unique_ptr<Builtin> makeMoeRoute(AttributeReader &);
 std::unique_ptr<Builtin> makeMoeUp(AttributeReader &);

@@ -182,8 +182,29 @@ private:
   int64_t lhs_, rhs_;
 };
 
+/// Rows of x, or of `by` where a row's number is positive.
+class ReplaceRows final : public Builtin {
+public:
+  explicit ReplaceRows(AttributeReader &a) : k_(a.extent("k")) {}
+  int64_t units(int64_t rows) const override { return rows; }
+  std::vector<ArgNeed> args(int64_t rows) const override {
+    const uint64_t bytes = bytesOf({rows, k_, 4});
+    return {{"x", bytes}, {"by", bytes}, {"where", bytesOf({rows, 4})}, {"out", bytes, true}};
+  }
+  void run(const Call &call, int64_t begin, int64_t end) const override {
+    const auto *where = static_cast<const int32_t *>(call.args[2]);
+    for (int64_t r = begin; r < end; ++r)
+      std::copy_n(static_cast<const float *>(call.args[where[r] > 0 ? 1 : 0]) + r * k_, k_,
+                  static_cast<float *>(call.args[3]) + r * k_);
+  }
+
+private:
+  int64_t k_;
+};
+
 } // namespace
 
+std::unique_ptr<Builtin> makeReplaceRows(AttributeReader &a) { return std::make_unique<ReplaceRows>(a); }
 std::unique_ptr<Builtin> makeStoreRows(AttributeReader &a) { return std::make_unique<Handover>(a, true); }
 std::unique_ptr<Builtin> makeLoadRows(AttributeReader &a) { return std::make_unique<Handover>(a, false); }
 std::unique_ptr<Builtin> makeConcat(AttributeReader &a) { return std::make_unique<Concat>(a); }

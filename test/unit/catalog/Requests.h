@@ -128,7 +128,12 @@ inline KernelSignature request(OpKind op) {
   case OpKind::StoreRows:
   case OpKind::LoadRows:
   case OpKind::Concat:
+  case OpKind::ReplaceRows:
     s.width = 576;
+    break;
+  case OpKind::PlaceAngles:
+    s.width = 64;
+    s.capacity = 2048;
     break;
   }
   return s;

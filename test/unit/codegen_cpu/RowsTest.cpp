@@ -245,5 +245,59 @@ TEST(CpuRows, Handover) {
       });
 }
 
+// Rows from elsewhere, and table rows by positions of three axes: exact copies. A position outside of the table reads inside of it.
+TEST(CpuRows, ImagesInText) {
+  const int64_t width = 37, pairs = 5, capacity = 9, position = 3;
+  const std::vector<int> axes = {0, 1, 2, 0, 1};
+  const std::string table = "!ninfer.rope_table<9x5>";
+  forEachRun(
+      [&](bool dynamic, const std::string &suffix) {
+        const std::string rows = std::string("tensor<") + (dynamic ? "?" : "1") + "x", x = tensor(dynamic, width);
+        const std::string where = rows + "1xi32>", places = rows + "3xi32>";
+        return "ninfer.kernel @replace_" + suffix + "(%x: " + x + ", %b: " + x + ", %w: " + where + ")" +
+               attributes("replace_rows", dynamic) + " {\n  %y = ninfer.replace_rows %x, %b, %w : " + x + ", " + where +
+               "\n  ninfer.yield %y : " + x + "\n}\n" + //
+               "ninfer.kernel @place_" + suffix + "(%p: " + places + ", %t: " + table + ", %u: " + table + ", %at: index)" +
+               attributes("place_angles", dynamic) +
+               " {\n  ninfer.place_angles %p, %t, %u, %at {axes = array<i64: 0, 1, 2, 0, 1>} : " + places + ", " + table +
+               ", " + table + "\n  ninfer.yield\n}\n";
+      },
+      [&](const Compiled &compiled, const std::string &suffix, int64_t rows) {
+        const auto x = randomFloats(size_t(rows * width), 4), by = randomFloats(size_t(rows * width), 6);
+        std::vector<int32_t> where, places;
+        for (int32_t r = 0; r < rows; ++r) {
+          where.push_back(r % 3 - 1); // -1 and 0 are x, 1 is the other
+          places.insert(places.end(), {r, (r * 4 + 8) % 9, (r * 7 + 5) % 9});
+        }
+        if (rows == 1)
+          where[0] = 1;
+        auto words = [](const std::vector<int32_t> &from) {
+          auto buffer = std::make_unique<Buffer>(from.size() * 4);
+          std::memcpy(buffer->as<char>(), from.data(), buffer->size());
+          return buffer;
+        };
+        auto a = bufferOf(x), b = bufferOf(by), out = floatBuffer(x.size()), chosen = words(where), at = words(places);
+        compiled.run("replace_" + suffix, {a->as<void>(), b->as<void>(), chosen->as<void>(), out->as<void>()}, {out.get()},
+                     rows, 0, rows, rows);
+        for (int64_t r = 0; r < rows; ++r)
+          EXPECT_EQ(0, std::memcmp(out->as<float>() + r * width, (where[size_t(r)] > 0 ? by : x).data() + r * width,
+                                   size_t(width) * 4));
+        const auto angles = randomFloats(size_t(capacity * pairs * 2), 8);
+        auto kept = randomFloats(angles.size(), 9);
+        auto from = bufferOf(angles), to = bufferOf(kept);
+        compiled.run("place_" + suffix, {at->as<void>(), from->as<void>(), to->as<void>()}, {}, rows, position, rows, rows);
+        for (int64_t r = 0; r < rows; ++r)
+          for (int64_t i = 0; i < pairs; ++i)
+            std::copy_n(&angles[size_t((places[size_t(3 * r + axes[size_t(i)])] * pairs + i) * 2)], 2,
+                        &kept[size_t(((position + r) * pairs + i) * 2)]);
+        EXPECT_EQ(0, std::memcmp(to->as<char>(), kept.data(), kept.size() * 4));
+        std::vector<int32_t> outside(places.size());
+        for (size_t i = 0; i < outside.size(); ++i)
+          outside[i] = i % 2 ? INT32_MAX : INT32_MIN;
+        auto beyond = words(outside);
+        compiled.run("place_" + suffix, {beyond->as<void>(), from->as<void>(), to->as<void>()}, {}, rows, position, rows, rows);
+      });
+}
+
 } // namespace
 } // namespace ninfer::test

@@ -175,6 +175,24 @@ TEST_F(Cost, BanksAreReadForChosenExperts) {
   EXPECT_EQ(op.flops(1), 16 * (4 * 128 + 4));
 }
 
+// Rows of the tables that a call looks at and writes; a replaced row is read once, from one of both.
+TEST_F(Cost, ImagesInText) {
+  const std::string table = "!ninfer.rope_table<64x3>";
+  auto place = parse<PlaceAnglesOp>("%p: tensor<?x3xi32>, %t: " + table + ", %u: " + table + ", %at: index",
+                                    "ninfer.place_angles %p, %t, %u, %at {axes = array<i64: 0, 1, 2>} : tensor<?x3xi32>, " +
+                                        table + ", " + table);
+  ASSERT_TRUE(place);
+  EXPECT_EQ(place.bytesRead(5), 5 * (3 * 4 + 3 * 2 * 4));
+  EXPECT_EQ(place.bytesWritten(5), 5 * 3 * 2 * 4);
+  EXPECT_EQ(place.flops(5), 0);
+  auto replace = parse<ReplaceRowsOp>("%x: tensor<?x48xf32>, %w: tensor<?x1xi32>",
+                                      "%0 = ninfer.replace_rows %x, %x, %w : tensor<?x48xf32>, tensor<?x1xi32>");
+  ASSERT_TRUE(replace);
+  EXPECT_EQ(replace.bytesRead(5), 5 * (48 * 4 + 4));
+  EXPECT_EQ(replace.bytesWritten(5), 5 * 48 * 4);
+  EXPECT_EQ(replace.flops(5), 0);
+}
+
 // A table is read where it is looked at; attention among the rows grows with their square.
 TEST_F(Cost, VisionOperations) {
   const std::string table = "!ninfer.rope_table<64x3>", words = "!ninfer.weight<49x48, BF16, \"contiguous-le-v1\">";

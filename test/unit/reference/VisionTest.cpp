@@ -62,6 +62,42 @@ TEST(Vision, AxialRopeTurnsHalfByEachPosition) {
   EXPECT_EQ(y[4], 1);
 }
 
+TEST(Vision, ReplaceRowsTakesThoseThatAreMarked) {
+  auto replace = make("ref.replace_rows", {{"k", int64_t(2)}});
+  ASSERT_TRUE(replace);
+  float x[] = {1, 2, 3, 4, 5, 6}, by[] = {11, 12, 13, 14, 15, 16}, y[6];
+  int32_t where[] = {0, 1, -1};
+  call(*replace, {x, by, where, y}, 3);
+  EXPECT_EQ(std::vector<float>(y, y + 6), (std::vector<float>{1, 2, 13, 14, 5, 6}));
+}
+
+TEST(Vision, PlaceAnglesTakesEachPairByItsAxis) {
+  auto place = make("ref.place_angles", {{"capacity", int64_t(4)},
+                                         {"positions", int64_t(3)},
+                                         {"width", int64_t(3)},
+                                         {"axes", std::vector<double>{0, 2}}});
+  ASSERT_TRUE(place);
+  EXPECT_EQ(place->positionLimit(), 4);
+  float angles[12], placed[16];
+  for (int i = 0; i < 12; ++i)
+    angles[i] = float(i); // row p, pair i: 4 p + 2 i, and one more
+  std::fill(placed, placed + 16, -1.0f);
+  int32_t positions[] = {0, 9, 2, 1, 9, 0}; // the axis in the middle has no pair
+  call(*place, {positions, angles, placed}, 2, 1);
+  EXPECT_EQ(std::vector<float>(placed, placed + 16),
+            (std::vector<float>{-1, -1, -1, -1, 0, 1, 10, 11, 4, 5, 2, 3, -1, -1, -1, -1}));
+  int32_t outside[] = {3, 0, -1};
+  call(*place, {outside, angles, placed}, 1, 0);
+  EXPECT_TRUE(std::isnan(placed[0]) && std::isnan(placed[1]) && std::isnan(placed[2]) && std::isnan(placed[3]));
+  for (const std::vector<double> &axes : {std::vector<double>{3}, std::vector<double>{-1}, std::vector<double>{0.5}})
+    EXPECT_EQ(reference::makeBuiltin("ref.place_angles",
+                                     {{"capacity", int64_t(4)}, {"positions", int64_t(3)}, {"width", int64_t(3)}, {"axes", axes}},
+                                     "test")
+                  .error()
+                  .code,
+              "NB0621");
+}
+
 TEST(Vision, FullAttentionSeesEveryRow) {
   auto attention =
       make("ref.full_attention", {{"heads", int64_t(2)}, {"dim", int64_t(1)}, {"scale", 0.5}});

@@ -15,6 +15,30 @@ ninfer.kernel @twice(%q: !x)
   ninfer.yield %0 : !x
 }
 
+ninfer.state @table : !ninfer.rope_table<64x2> {inv_freq = array<f64: 1.0, 0.5>}
+ninfer.kernel @place(%r: tensor<?x2xi32>, %t: !ninfer.rope_table<64x2>, %p: index)
+    attributes {dynamic_rows, family = "f", profile = "f32", rows = 16, tiles_const = 0, tiles_per_row = 1} {
+  ninfer.place_angles %r, %t, %t, %p {axes = array<i64: 0, 1>} : tensor<?x2xi32>, !ninfer.rope_table<64x2>, !ninfer.rope_table<64x2>
+  ninfer.yield
+}
+ninfer.kernel @turn(%q: !x, %t: !ninfer.rope_table<64x2>, %p: index)
+    attributes {dynamic_rows, family = "f", profile = "f32", rows = 16, tiles_const = 0, tiles_per_row = 1} {
+  %0 = ninfer.rope %q, %t, %p {heads = 2} : !x, !ninfer.rope_table<64x2>
+  ninfer.yield %0 : !x
+}
+
+// A launch with a rope table and a result reads it and goes when unused; one without a result is there to write it.
+// CHECK-LABEL: func.func @tables
+// CHECK-NOT: ninfer.launch @turn
+// CHECK: ninfer.launch @place
+// CHECK: return
+func.func @tables(%x: !x, %r: tensor<?x2xi32>, %p: index) {
+  %t = ninfer.state_ref @table : !ninfer.rope_table<64x2>
+  %0 = ninfer.launch @turn(%x, %t, %p) {label = "l"} : (!x, !ninfer.rope_table<64x2>, index) -> !x
+  ninfer.launch @place(%r, %t, %p) {label = "l"} : (tensor<?x2xi32>, !ninfer.rope_table<64x2>, index) -> ()
+  return
+}
+
 // Equal references are one; equal reads with a write between them are two.
 // CHECK-LABEL: func.func @reads_around_a_write
 // CHECK: %[[KV:.*]] = ninfer.state_ref @kv

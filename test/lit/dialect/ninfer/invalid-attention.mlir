@@ -85,3 +85,39 @@ func.func @attention_c4(%q: tensor<?x128xf32>, %kv: !ninfer.kv_cache<2x64x32, bf
     : (tensor<?x128xf32>, !ninfer.kv_cache<2x64x32, bf16>, index) -> tensor<1x128xf32>
   return
 }
+
+// -----
+
+func.func @place_angles_c1(%p: tensor<?x3xi32>, %angles: !ninfer.rope_table<64x3>, %placed: !ninfer.rope_table<64x2>, %position: index) {
+  // expected-error@+1 {{'ninfer.place_angles' op expected pairs of angles 2 (those of placed), got 3}}
+  ninfer.place_angles %p, %angles, %placed, %position {axes = array<i64: 0, 1>}
+    : tensor<?x3xi32>, !ninfer.rope_table<64x3>, !ninfer.rope_table<64x2>
+  return
+}
+
+// -----
+
+func.func @place_angles_c2(%p: tensor<?x3xi32>, %t: !ninfer.rope_table<64x2>, %position: index) {
+  // expected-error@+1 {{'ninfer.place_angles' op expected number of axes 2 (one per pair), got 3}}
+  ninfer.place_angles %p, %t, %t, %position {axes = array<i64: 0, 1, 2>}
+    : tensor<?x3xi32>, !ninfer.rope_table<64x2>, !ninfer.rope_table<64x2>
+  return
+}
+
+// -----
+
+func.func @place_angles_c3(%p: tensor<?x3xi32>, %t: !ninfer.rope_table<64x2>, %position: index) {
+  // expected-error@+1 {{'ninfer.place_angles' op expected axis 1 to be one of the 3 positions of a row, got 3}}
+  ninfer.place_angles %p, %t, %t, %position {axes = array<i64: 0, 3>}
+    : tensor<?x3xi32>, !ninfer.rope_table<64x2>, !ninfer.rope_table<64x2>
+  return
+}
+
+// -----
+
+func.func @place_angles_c3_negative(%p: tensor<?x3xi32>, %t: !ninfer.rope_table<64x2>, %position: index) {
+  // expected-error@+1 {{'ninfer.place_angles' op expected axis 0 to be one of the 3 positions of a row, got -1}}
+  ninfer.place_angles %p, %t, %t, %position {axes = array<i64: -1, 0>}
+    : tensor<?x3xi32>, !ninfer.rope_table<64x2>, !ninfer.rope_table<64x2>
+  return
+}

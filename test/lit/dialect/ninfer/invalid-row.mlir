@@ -61,3 +61,27 @@ func.func @tap_c1(%x: tensor<?x128xf32>) {
   ninfer.tap %x as "" : tensor<?x128xf32>
   return
 }
+
+// -----
+
+func.func @replace_rows_c1(%x: tensor<?x128xf32>, %by: tensor<?x64xf32>, %w: tensor<?x1xi32>) {
+  // expected-error@+1 {{'ninfer.replace_rows' op failed to verify that all of {x, by, result} have same type}}
+  %0 = "ninfer.replace_rows"(%x, %by, %w) : (tensor<?x128xf32>, tensor<?x64xf32>, tensor<?x1xi32>) -> tensor<?x128xf32>
+  return
+}
+
+// -----
+
+func.func @replace_rows_c2(%x: tensor<?x128xf32>, %w: tensor<?x2xi32>) {
+  // expected-error@+1 {{'ninfer.replace_rows' op expected where width 1 (one choice per row), got 2}}
+  %0 = ninfer.replace_rows %x, %x, %w : tensor<?x128xf32>, tensor<?x2xi32>
+  return
+}
+
+// -----
+
+func.func @replace_rows_c3(%x: tensor<?x128xf32>, %w: tensor<4x1xi32>) {
+  // expected-error@+1 {{'ninfer.replace_rows' op expected where rows ? (the rows of x), got 4}}
+  %0 = ninfer.replace_rows %x, %x, %w : tensor<?x128xf32>, tensor<4x1xi32>
+  return
+}

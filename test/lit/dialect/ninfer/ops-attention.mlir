@@ -16,3 +16,11 @@ func.func @attention(%q: tensor<?x128xf32>, %k: tensor<?x64xf32>, %v: tensor<?x6
   %2 = ninfer.attention %0, %kv, %position {heads = 4, kv_heads = 2, scale = 0.125} : tensor<?x128xf32>, !kv
   return %2 : tensor<?x128xf32>
 }
+
+// CHECK-LABEL: func.func @place
+func.func @place(%p: tensor<?x3xi32>, %angles: !ninfer.rope_table<64x4>, %placed: !ninfer.rope_table<32x4>, %position: index) {
+  // CHECK: ninfer.place_angles %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} {axes = array<i64: 0, 1, 2, 0>} : tensor<?x3xi32>, <64x4>, <32x4>
+  ninfer.place_angles %p, %angles, %placed, %position {axes = array<i64: 0, 1, 2, 0>}
+    : tensor<?x3xi32>, !ninfer.rope_table<64x4>, !ninfer.rope_table<32x4>
+  return
+}

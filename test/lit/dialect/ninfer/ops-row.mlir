@@ -13,6 +13,13 @@ func.func @rows(%a: tensor<?x128xf32>, %b: tensor<?x128xf32>) -> tensor<1x128xf3
   return %2 : tensor<1x128xf32>
 }
 
+// CHECK-LABEL: func.func @replaced
+func.func @replaced(%a: tensor<?x128xf32>, %b: tensor<?x128xf32>, %w: tensor<?x1xi32>) -> tensor<?x128xf32> {
+  // CHECK: ninfer.replace_rows %{{.*}}, %{{.*}}, %{{.*}} : tensor<?x128xf32>, tensor<?x1xi32>
+  %0 = ninfer.replace_rows %a, %b, %w : tensor<?x128xf32>, tensor<?x1xi32>
+  return %0 : tensor<?x128xf32>
+}
+
 // CHECK-LABEL: func.func @tapped
 func.func @tapped(%a: tensor<?x128xf32>) {
   // CHECK: ninfer.tap %{{.*}} as "text/layers/3" : tensor<?x128xf32>
