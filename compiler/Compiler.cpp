@@ -92,16 +92,13 @@ public:
     NINFER_RETURN_IF_ERROR(openArtifact());
     NINFER_RETURN_IF_ERROR(chooseSizes());
     prepareContext(context_);
-    NINFER_ASSIGN_OR_RETURN(auto graph, lowerToGraph(context_, spec_, directory_, graphOptions_));
-    if (options_.emitStage == "graph" && options_.emit)
-      options_.emit("all targets", printIr(*graph));
-    NINFER_RETURN_IF_ERROR(stage("graph"));
+    NINFER_RETURN_IF_ERROR(makeGraphs());
 
     std::vector<mlir::OwningOpRef<mlir::ModuleOp>> modules;
     PlanInput input;
     for (const BuildTarget &target : targets_) {
-      modules.push_back(
-          mlir::OwningOpRef<mlir::ModuleOp>(mlir::cast<mlir::ModuleOp>((*graph)->clone())));
+      mlir::ModuleOp graph = *graphs_.at(takesImages(target));
+      modules.push_back(mlir::OwningOpRef<mlir::ModuleOp>(mlir::cast<mlir::ModuleOp>(graph->clone())));
       NINFER_RETURN_IF_ERROR(lowerToPlan(*modules.back(), target, options_));
       NINFER_RETURN_IF_ERROR(stage("passes " + target.name));
       if (!passesOnly())
@@ -122,6 +119,25 @@ public:
   }
 
 private:
+  /// Whether prompts may hold images: there are no CUDA kernels for it yet.
+  bool takesImages(const BuildTarget &target) const { return options_.vision && target.executor != "cuda"; }
+
+  /// One graph for all targets, or two where only some of them take images.
+  Status makeGraphs() {
+    for (const BuildTarget &target : targets_) {
+      const bool images = takesImages(target);
+      if (graphs_.contains(images))
+        continue;
+      graphOptions_.imagesInText = images;
+      NINFER_ASSIGN_OR_RETURN(graphs_[images], lowerToGraph(context_, spec_, directory_, graphOptions_));
+    }
+    if (options_.emitStage == "graph" && options_.emit)
+      for (const auto &[images, graph] : graphs_)
+        options_.emit(graphs_.size() == 1 ? "all targets" : images ? "targets that take images" : "other targets",
+                      printIr(*graph));
+    return stage("graph");
+  }
+
   /// Ends a stage of the clock; the place where a cancelled build stops.
   Status stage(std::string name) {
     const double seconds = clock_.lap();
@@ -502,6 +518,7 @@ private:
   std::map<std::string, std::map<std::string, CpuTuning>> tuning_;         ///< target, kernel
   std::map<std::string, std::map<std::string, std::string>> tuningFrom_;
   mlir::MLIRContext context_;
+  std::map<bool, mlir::OwningOpRef<mlir::ModuleOp>> graphs_; ///< by takesImages
 };
 
 } // namespace

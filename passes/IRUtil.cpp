@@ -29,8 +29,8 @@ FailureOr<PhaseInfo> phaseOf(func::FuncOp function) {
   std::optional<KernelPhase> known = parseKernelPhase(phase.getValue());
   if (!known)
     return emitFunctionError(function)
-           << NinferDialect::kPhase << ": expected decode, prefill, verify, draft, draft_next, commit "
-           << "or encode, got '" << phase.getValue() << "'";
+           << NinferDialect::kPhase << ": expected decode, prefill, verify, draft, draft_next, commit, "
+           << "encode or place, got '" << phase.getValue() << "'";
   info.phase = *known;
   info.maxRows = maxRows.getInt();
   if (info.maxRows < 1)

@@ -174,7 +174,8 @@ private:
         ports.push_back(static_cast<int64_t>(arena->offsets[live->index.lookup(argument)]));
     if (!ports.empty())
       function->setAttr(NinferDialect::kPortOffsets, builder.getDenseI64ArrayAttr(ports));
-    else if (block.getNumArguments() && live->index.contains(block.getArgument(0)))
+    if (block.getNumArguments() && live->index.contains(block.getArgument(0)) &&
+        !function.getArgAttr(0, NinferDialect::kPort)) // tokens may have ports beside them
       function->setAttr(NinferDialect::kTokensOffset,
                         builder.getI64IntegerAttr(static_cast<int64_t>(arena->offsets.front())));
     arenaBytes.updateMax(arena->bytes);

@@ -62,7 +62,8 @@ private:
     case KernelPhase::Verify:
     case KernelPhase::Commit:
       return verifyRows ? std::optional(verifyRows) : std::nullopt;
-    case KernelPhase::Encode:
+    case KernelPhase::Encode: // made as they are
+    case KernelPhase::Place:
       break;
     }
     return std::nullopt;

@@ -19,6 +19,15 @@ void pack(flatbuffers::FlatBufferBuilder &builder, const plan::PlanT &plan) {
   plan::FinishPlanBuffer(builder, plan::Plan::Pack(builder, &plan));
 }
 
+/// The least minor whose readers know all that is in the plan.
+uint32_t minorOf(const plan::PlanT &plan) {
+  for (const auto &target : plan.targets)
+    for (const auto &phase : target->phases)
+      if (phase->kind == plan::PhaseKind::Place || (phase->tokens && !phase->inputs.empty()))
+        return kPlanSchemaMinor;
+  return kPlanOldestMinor;
+}
+
 } // namespace
 
 Result<std::vector<std::byte>> buildPlan(const plan::PlanT &input,
@@ -26,7 +35,7 @@ Result<std::vector<std::byte>> buildPlan(const plan::PlanT &input,
   plan::PlanT plan(input);
   if (plan.schema_version == 0) {
     plan.schema_version = kPlanSchemaVersion;
-    plan.schema_minor = kPlanSchemaMinor;
+    plan.schema_minor = minorOf(plan);
   }
   if (plan.kernel_abi_version == 0)
     plan.kernel_abi_version = NINFER_KERNEL_ABI_VERSION;

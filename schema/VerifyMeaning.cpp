@@ -345,7 +345,7 @@ private:
       const std::string path = at(parent, "phases", i);
       NINFER_RETURN_IF_ERROR(uniqueName(path + ".name", phase.name(), names));
       const auto kind = static_cast<unsigned>(phase.kind());
-      if (phase.kind() < plan::PhaseKind::Setup || phase.kind() > plan::PhaseKind::Load)
+      if (phase.kind() < plan::PhaseKind::Setup || phase.kind() > plan::PhaseKind::Place)
         return fail(kPhase, path + ".kind",
                     "is " + std::to_string(kind) + ", not a known phase kind");
       if (!kinds.insert(phase.kind()).second)
@@ -417,6 +417,7 @@ private:
     case plan::PhaseKind::DraftNext:
       return {true, true, true, true};
     case plan::PhaseKind::Encode:
+    case plan::PhaseKind::Place:
       return {false, false, false, true};
     default:
       return {true, true, false, true};

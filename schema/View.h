@@ -19,10 +19,13 @@ namespace ninfer {
 ///   header 1: magic, sizes, SHA-256.   schema 1.0: first version.
 ///   schema 1.1: phases Draft, DraftNext, Commit, Encode; token_ids; ports.
 ///   schema 1.2: CUDA targets: space Packed, kernel kind Cuda, phase Load, ports of BF16.
+///   schema 1.3: phase Place; input ports beside tokens.
 inline constexpr uint32_t kPlanHeaderVersion = 1;
 inline constexpr uint32_t kPlanSchemaVersion = 1; ///< breaking
 inline constexpr uint32_t kPlanSchemaMinor =
-    2; ///< additive: a reader accepts any minor up to its own
+    3; ///< additive: a reader accepts any minor up to its own
+/// What the writer states unless the plan has something newer, so that readers of that minor go on reading the others.
+inline constexpr uint32_t kPlanOldestMinor = 2;
 inline constexpr uint64_t kPlanHeaderBytes = 4096;
 inline constexpr uint64_t kPlanBlobAlign = 4096;
 inline constexpr uint64_t kPlanArgAlign =

@@ -228,6 +228,7 @@ private:
         .Case("draft_next", plan::PhaseKind::DraftNext)
         .Case("commit", plan::PhaseKind::Commit)
         .Case("encode", plan::PhaseKind::Encode)
+        .Case("place", plan::PhaseKind::Place)
         .Default(std::nullopt);
   }
 
@@ -261,7 +262,7 @@ private:
     return {};
   }
 
-  /// What the caller writes: the tokens, or the ports.
+  /// What the caller writes: the tokens and the ports, or one of both.
   Status arguments(func::FuncOp function, plan::PhaseT &phase) {
     arguments_.clear();
     auto tokens = function->getAttrOfType<IntegerAttr>(NinferDialect::kTokensOffset);

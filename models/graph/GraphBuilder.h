@@ -28,6 +28,7 @@ struct GraphOptions {
   int64_t draftTokens = 0;
   bool traceLayers = false; ///< a ninfer.tap on the residual stream after every step of it
   int64_t visionMaxPatches = 4096; ///< most patches of one image, when the tower was selected
+  bool imagesInText = true; ///< with the tower: prefill takes the embeddings of images, and positions of three axes
 };
 
 /// Symbol of a stored object in the module. The prefix keeps object ids, which are free text, apart
@@ -51,7 +52,13 @@ std::string objectSymbol(std::string_view objectId);
 ///   func.func @mtp.draft_next   as @mtp.draft, over its own last row
 /// With the vision tower also the state vision/rope and
 ///   func.func @vision.encode   patches, positions, indices, weights -> embeddings, all ports of one phase
-/// whose rows are the patches of one image (VisionGraph.cpp says what the ports hold).
+/// whose rows are the patches of one image (VisionGraph.cpp says what the ports hold). With imagesInText also the state
+/// text/rope_by_position, the table of positions from which
+///   func.func @text.place      (positions: tensor<?x3xi32>, position: index) -> ()
+/// writes rows of text/rope, which the layers read by the number of the token; @text is two functions then, and the
+/// phases prefill and draft have two more ports:
+///   embeddings       f32 [rows][H]  rows to take instead of those of the token embedding
+///   from_embeddings  i32 [rows][1]  1 for a row that is taken from there, else 0
 /// Locations are the labels of launches ("text/layers/3/attention", "text/layers/3/mlp", ...).
 /// With traceLayers the residual stream is tapped as "text/token_embedding", "text/layers/{i}/mixer"
 /// (after attention or delta net), "text/layers/{i}" (after the layer), and the final norm as

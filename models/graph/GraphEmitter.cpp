@@ -29,7 +29,12 @@ OwningOpRef<ModuleOp> GraphEmitter::build() {
   if (failed(emitParameters()) || failed(emitStates()) ||
       (spec.vision && failed(emitVisionState())))
     return nullptr;
-  emitText("text", {}, /*allRows=*/false);
+  if (takesImages()) { // an answer is text
+    emitText("text.decode", {"decode"}, /*allRows=*/false);
+    emitText("text.prefill", {"prefill"}, /*allRows=*/false, /*images=*/true);
+  } else {
+    emitText("text", {}, /*allRows=*/false);
+  }
   emitMoreFunctions();
   if (spec.vision)
     emitVisionFunction();
@@ -146,7 +151,8 @@ RopeTableType GraphEmitter::tableType(int64_t pairs) {
 //===----------------------------------------------------------------------===//
 
 Value GraphEmitter::openFunction(const std::string &name, const std::string &component,
-                                 ArrayRef<StringRef> phases, int64_t width, int64_t rows) {
+                                 ArrayRef<StringRef> phases, int64_t width, int64_t rows,
+                                 bool images) {
   builder.setInsertionPointToEnd(module->getBody());
   SmallVector<Type> arguments, results;
   if (width) {
@@ -154,6 +160,8 @@ Value GraphEmitter::openFunction(const std::string &name, const std::string &com
                  builder.getIndexType()};
     results = {activation(width, rows)};
   }
+  if (images)
+    arguments.append({activation(spec.hiddenSize()), indices(1)});
   function = func::FuncOp::create(builder, label(component), name,
                                   builder.getFunctionType(arguments, results));
   function->setAttr(NinferDialect::kComponent, builder.getStringAttr(component));
@@ -162,17 +170,24 @@ Value GraphEmitter::openFunction(const std::string &name, const std::string &com
   Block *block = function.addEntryBlock();
   builder.setInsertionPointToStart(block);
   position = width ? block->getArgument(1) : Value();
+  embeddings = images ? block->getArgument(2) : Value();
+  fromEmbeddings = images ? block->getArgument(3) : Value();
+  if (images) {
+    function.setArgAttr(2, NinferDialect::kPort, builder.getStringAttr("embeddings"));
+    function.setArgAttr(3, NinferDialect::kPort, builder.getStringAttr("from_embeddings"));
+  }
   return width ? Value(block->getArgument(0)) : Value();
 }
 
 Value GraphEmitter::embed(Value tokens) {
-  return EmbeddingOp::create(builder, loc, activation(spec.hiddenSize()), tokens,
-                             parameter("text/token_embedding"));
+  Value rows = EmbeddingOp::create(builder, loc, activation(spec.hiddenSize()), tokens,
+                                   parameter("text/token_embedding"));
+  return embeddings ? ReplaceRowsOp::create(builder, loc, rows, embeddings, fromEmbeddings).getResult() : rows;
 }
 
-void GraphEmitter::emitText(const std::string &name, ArrayRef<StringRef> phases, bool allRows) {
+void GraphEmitter::emitText(const std::string &name, ArrayRef<StringRef> phases, bool allRows, bool images) {
   const int64_t rows = allRows ? ShapedType::kDynamic : 1;
-  Value tokens = openFunction(name, "text", phases, spec.vocabSize(), rows);
+  Value tokens = openFunction(name, "text", phases, spec.vocabSize(), rows, images);
   setLabel("text/token_embedding");
   Value x = embed(tokens);
   tap(x, "text/token_embedding");
@@ -195,7 +210,7 @@ void GraphEmitter::emitText(const std::string &name, ArrayRef<StringRef> phases,
 
 Value GraphEmitter::attend(Value query, Value key, Value value, const std::string &kv,
                            int64_t heads, int64_t kvHeads, int64_t headDim) {
-  Value table = state("text/rope"), cache = state(kv);
+  Value table = state(kRope), cache = state(kv);
   query = RopeOp::create(builder, loc, query, table, position, heads);
   key = RopeOp::create(builder, loc, key, table, position, kvHeads);
   KvAppendOp::create(builder, loc, key, value, cache, position);
@@ -251,6 +266,10 @@ Value GraphEmitter::state(const std::string &name) {
 //===----------------------------------------------------------------------===//
 // Small things
 //===----------------------------------------------------------------------===//
+
+RankedTensorType GraphEmitter::indices(int64_t width) {
+  return RankedTensorType::get({ShapedType::kDynamic, width}, builder.getI32Type());
+}
 
 RankedTensorType GraphEmitter::activation(int64_t width, int64_t rows) {
   return RankedTensorType::get({rows, width}, builder.getF32Type());

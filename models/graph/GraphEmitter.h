@@ -59,12 +59,17 @@ protected:
   mlir::Value attend(mlir::Value query, mlir::Value key, mlir::Value value, const std::string &kv,
                      int64_t heads, int64_t kvHeads, int64_t headDim);
   /// Opens a function (tokens, position) -> logits of `rows` rows, or () -> () without `width`; the
-  /// insertion point is its body. Sets `position`. Returns the tokens.
+  /// insertion point is its body. Sets `position`. Returns the tokens. With `images` it has the ports of embeddings too.
   mlir::Value openFunction(const std::string &name, const std::string &component,
-                           llvm::ArrayRef<llvm::StringRef> phases, int64_t width, int64_t rows);
+                           llvm::ArrayRef<llvm::StringRef> phases, int64_t width, int64_t rows, bool images = false);
   /// The function of the text model: logits of the last row, or of all rows.
-  void emitText(const std::string &name, llvm::ArrayRef<llvm::StringRef> phases, bool allRows);
+  void emitText(const std::string &name, llvm::ArrayRef<llvm::StringRef> phases, bool allRows, bool images = false);
+  /// Rows of the token embedding, or of the port of embeddings where the function has it.
   mlir::Value embed(mlir::Value tokens);
+  bool takesImages() const { return spec.vision && options.imagesInText; }
+  /// The function of the phase place: rows of text/rope by `axes` from the table of positions.
+  void emitPlace(llvm::ArrayRef<int> axes);
+  static constexpr const char *kRope = "text/rope", *kPositionTable = "text/rope_by_position";
   /// x + down(silu(gate) * up) with gate and up from the normed x; parameters of `layer`.
   mlir::Value emitFeedForward(const std::string &layer, mlir::Value x);
   /// down(silu(gate) * up) of a normed input; the parameters are `prefix`/gate, up, down.
@@ -76,6 +81,7 @@ protected:
   static std::string layerPath(int64_t layer) { return "text/layers/" + std::to_string(layer); }
   static std::string kvName(int64_t layer) { return layerPath(layer) + "/attention/kv"; }
   mlir::RankedTensorType activation(int64_t width, int64_t rows = mlir::ShapedType::kDynamic);
+  mlir::RankedTensorType indices(int64_t width);
   mlir::Location label(const std::string &path);
   void setLabel(const std::string &path) { loc = label(path); }
 
@@ -88,6 +94,7 @@ protected:
   std::map<std::string, ActivationPolicy> policies; ///< of the same
   mlir::Value position; ///< of row 0, an argument of the function
   mlir::func::FuncOp function; ///< the one being emitted
+  mlir::Value embeddings, fromEmbeddings; ///< its ports, null where it has none
 
 private:
   mlir::LogicalResult checkOptions();

@@ -101,7 +101,9 @@ private:
           cache ? tableType(config.attention->rotaryDim() / 2) : RopeTableType();
       if (!table)
         return failure();
-      emitState("text/rope", table, config.attention->ropeInverseFrequencies());
+      emitState(kRope, table, config.attention->ropeInverseFrequencies());
+      if (takesImages())
+        emitState(kPositionTable, table, config.attention->ropeInverseFrequencies());
     }
     auto refuse = [&] { return emitError(label("text")) << "state of the context: "; };
     for (int64_t layer = 0; layer < config.numLayers; ++layer) {
@@ -201,6 +203,8 @@ private:
   }
 
   void emitMoreFunctions() override {
+    if (takesImages() && config.attention)
+      emitPlace(config.attention->ropeAxes());
     if (!speculates())
       return;
     peek = true;
@@ -238,7 +242,9 @@ private:
   void emitDraft(StringRef phase, const char *hidden) {
     const MtpSpec &mtp = *spec.mtp;
     const std::string name = ("mtp." + phase).str();
-    Value tokens = openFunction(name, "mtp", {phase}, static_cast<int64_t>(mtp.rows), 1);
+    // Behind its own last row comes a token that it proposed.
+    const bool images = takesImages() && phase == "draft";
+    Value tokens = openFunction(name, "mtp", {phase}, static_cast<int64_t>(mtp.rows), 1, images);
     if (mtp.indexed)
       function->setAttr(NinferDialect::kTokenIds,
                         FlatSymbolRefAttr::get(builder.getContext(), "proposal/token_ids"));

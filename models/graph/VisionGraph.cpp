@@ -7,6 +7,7 @@
 //   embeddings f32 [P][H / m^2]     which is [P / m^2][H]: the embedding of every merged square
 #include "models/graph/GraphEmitter.h"
 
+#include <algorithm>
 #include <cmath>
 
 using namespace mlir;
@@ -45,9 +46,6 @@ void GraphEmitter::emitVisionFunction() {
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToEnd(module->getBody());
   setLabel("vision");
-  auto indices = [&](int64_t width) {
-    return RankedTensorType::get({ShapedType::kDynamic, width}, builder.getI32Type());
-  };
   const std::pair<StringRef, Type> ports[] = {{"patches", activation(v.patchWidth())},
                                               {"positions", indices(2)},
                                               {"indices", indices(kTableRows)},
@@ -77,6 +75,25 @@ void GraphEmitter::emitVisionFunction() {
   for (int64_t layer = 0; layer < v.depth; ++layer)
     x = emitVisionBlock("vision/layers/" + std::to_string(layer), x, table, block->getArgument(1));
   func::ReturnOp::create(builder, loc, emitMerger(x));
+}
+
+void GraphEmitter::emitPlace(ArrayRef<int> axes) {
+  constexpr int64_t kAxes = 3; ///< time, height, width
+  builder.setInsertionPointToEnd(module->getBody());
+  setLabel(kRope);
+  function = func::FuncOp::create(builder, loc, "text.place",
+                                  builder.getFunctionType({indices(kAxes), builder.getIndexType()}, {}));
+  function->setAttr(NinferDialect::kComponent, builder.getStringAttr("text"));
+  function->setAttr(NinferDialect::kPhase, builder.getStringAttr("place"));
+  // As many rows as the longest call of the text model.
+  const int64_t rows = std::max(options.prefillChunk, options.draftTokens ? options.draftTokens + 1 : 1);
+  function->setAttr(NinferDialect::kMaxRows, builder.getI64IntegerAttr(rows));
+  function.setArgAttr(0, NinferDialect::kPort, builder.getStringAttr("positions"));
+  Block *block = function.addEntryBlock();
+  builder.setInsertionPointToStart(block);
+  PlaceAnglesOp::create(builder, loc, block->getArgument(0), state(kPositionTable), state(kRope),
+                        block->getArgument(1), SmallVector<int64_t>(axes.begin(), axes.end()));
+  func::ReturnOp::create(builder, loc);
 }
 
 Value GraphEmitter::emitVisionBlock(const std::string &layer, Value x, Value table,

@@ -368,6 +368,20 @@ const MeaningCase kCases[] = {
        phase->kind = plan::PhaseKind::Encode;
        target(p).phases.push_back(std::move(phase));
      }},
+    {"place with tokens", "NB0518",
+     [](auto &p) {
+       auto phase = std::make_unique<plan::PhaseT>(*target(p).phases[2]);
+       phase->name = "place";
+       phase->kind = plan::PhaseKind::Place;
+       target(p).phases.push_back(std::move(phase));
+     }},
+    {"phase kind behind the last", "NB0518",
+     [](auto &p) {
+       auto phase = std::make_unique<plan::PhaseT>(*target(p).phases[2]);
+       phase->name = "later";
+       phase->kind = static_cast<plan::PhaseKind>(11);
+       target(p).phases.push_back(std::move(phase));
+     }},
     {"kernel index", "NB0519", [](auto &p) { decodeLaunch(p).kernel = 2; }},
     {"argument count", "NB0519", [](auto &p) { decodeLaunch(p).args.pop_back(); }},
     {"no tiles", "NB0519", [](auto &p) { decodeLaunch(p).tiles_const = 0; }},

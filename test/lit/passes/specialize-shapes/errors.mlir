@@ -5,7 +5,7 @@ func.func @text(%x: tensor<?x8xf32>) attributes {ninfer.component = "text"} { re
 
 // -----
 
-// expected-error@+1 {{function 'text': ninfer.phase: expected decode, prefill, verify, draft, draft_next, commit or encode, got 'judge'}}
+// expected-error@+1 {{function 'text': ninfer.phase: expected decode, prefill, verify, draft, draft_next, commit, encode or place, got 'judge'}}
 func.func @text(%x: tensor<?x8xf32>) attributes {ninfer.component = "text", ninfer.max_rows = 4 : i64, ninfer.phase = "judge"} { return }
 
 // -----
