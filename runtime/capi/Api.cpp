@@ -331,6 +331,8 @@ ninfer_status ninfer_engine_get_vision(const ninfer_engine *engine, ninfer_visio
     result.merge = uint32_t(tower->merge());
     result.patch_width = uint32_t(tower->patchWidth());
     result.embedding_width = uint32_t(tower->embeddingWidth());
+    const plan::Phase *prefill = engine->engine->phase(plan::PhaseKind::Prefill);
+    result.images_in_text = prefill->inputs() && prefill->inputs()->size() != 0;
     return writeResult(result, info) ? NINFER_OK : usage(kBadStruct, error);
   });
 }
@@ -353,6 +355,22 @@ ninfer_status ninfer_context_encode_image(ninfer_context *context, const float *
     *embeddings = values->data();
     *count = values->size();
     return NINFER_OK;
+  });
+}
+
+ninfer_status ninfer_context_submit_images(ninfer_context *context, const int32_t *tokens, size_t count,
+                                           const ninfer_image_span *images, size_t image_count, ninfer_error **error) {
+  return guard(error, [&] {
+    std::vector<ImageSpan> spans;
+    for (size_t i = 0; i < image_count; ++i) {
+      const auto *at = reinterpret_cast<const std::byte *>(images) + i * images->struct_size;
+      ninfer_image_span given;
+      if (!readOptions(reinterpret_cast<const ninfer_image_span *>(at), given) || given.struct_size != images->struct_size)
+        return usage(kBadStruct, error);
+      spans.push_back({given.first, {given.grid_height, given.grid_width}, given.embeddings});
+    }
+    Status status = context->context->submit({tokens, count}, spans);
+    return status.ok() ? NINFER_OK : fail(status.takeError(), error);
   });
 }
 

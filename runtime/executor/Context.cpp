@@ -40,7 +40,8 @@ Result<std::unique_ptr<Context>> Context::create(std::shared_ptr<const Engine> e
   context->phases_ = {program.phase(plan::PhaseKind::Setup),  program.phase(plan::PhaseKind::Decode),
                       program.phase(plan::PhaseKind::Prefill), program.phase(plan::PhaseKind::Verify),
                       program.phase(plan::PhaseKind::Draft),  program.phase(plan::PhaseKind::DraftNext),
-                      program.phase(plan::PhaseKind::Commit)};
+                      program.phase(plan::PhaseKind::Commit), program.phase(plan::PhaseKind::Place)};
+  NINFER_RETURN_IF_ERROR(context->prepareImages());
   if (options.draft)
     NINFER_RETURN_IF_ERROR(context->enableDrafts());
   if (!context->setup())
@@ -59,12 +60,17 @@ bool Context::runPhase(ProgramPhase &phase, int64_t rows, int64_t position, cons
   return finished_;
 }
 
-bool Context::runTokens(ProgramPhase &phase, std::span<const int32_t> tokens, int64_t position, uint64_t &ns) {
+bool Context::runTokens(ProgramPhase &phase, std::span<const int32_t> tokens, int64_t position, uint64_t &ns,
+                        std::span<const float *const> embeddings) {
   finished_ = true;
   if (cancelled_.load(std::memory_order_relaxed))
     return false;
-  std::copy(tokens.begin(), tokens.end(), phase.tokens);
   const uint64_t start = nowNs();
+  // Rows of the draft phase are those of a text call before. All phases share the arena: this comes before the inputs.
+  if (&phase != phases_.draft && !place(position, int64_t(tokens.size())))
+    return false;
+  std::copy(tokens.begin(), tokens.end(), phase.tokens);
+  writeEmbeddings(phase, tokens.size(), embeddings);
   const bool finished = runPhase(phase, int64_t(tokens.size()), position, cancelled_);
   ns += nowNs() - start;
   return finished;
@@ -79,6 +85,14 @@ Status Context::checkReady() const {
                               "position " +
                                   std::to_string(position_) + "; only a truncation to 0 is possible");
     status.help("truncate the context to 0 and submit the sequence again");
+    return status;
+  }
+  if (const auto image = positions_.splitBy(position_); image.end != 0) {
+    Status status = makeError(ErrorKind::Usage, "NB0674",
+                              "the sequence ends at " + std::to_string(position_) + ", inside the image of the tokens " +
+                                  std::to_string(image.begin) + " to " + std::to_string(image.end - 1) +
+                                  ": its call was cancelled");
+    status.help("truncate the context to " + std::to_string(truncatable_ ? image.begin : 0) + " and submit the image again");
     return status;
   }
   return checkEncode();
@@ -125,23 +139,37 @@ Status Context::cancelled() {
   return makeError(ErrorKind::Interrupted, "NB0653", "cancelled after " + std::to_string(position_) + " tokens");
 }
 
-Status Context::submit(std::span<const int32_t> tokens) {
+Status Context::submit(std::span<const int32_t> tokens, std::span<const ImageSpan> images) {
   NINFER_RETURN_IF_ERROR(checkTokens(tokens));
   NINFER_RETURN_IF_ERROR(checkRoom(tokens.size()));
+  NINFER_RETURN_IF_ERROR(checkImages(tokens.size(), images));
   NINFER_RETURN_IF_ERROR(checkReady());
   forgetResults();
+  for (const ImageSpan &image : images)
+    positions_.append(position_ + int64_t(image.first), image.grid.height / imagePorts_.merge,
+                      image.grid.width / imagePorts_.merge);
+  const size_t all = tokens.size();
+  auto cut = [&](Status status) { // images that were not reached are not in the sequence
+    positions_.truncate(position_);
+    return status;
+  };
   while (!tokens.empty()) {
-    const bool prefill = tokens.size() > 1 && int64_t(tokens.size()) >= phases_.prefill->minRows;
+    const size_t first = all - tokens.size();
+    auto embeddings = embeddingsOf(first, 1, images);
+    const float *next = embeddings.empty() ? nullptr : embeddings.front();
+    // Decode takes a token, no embedding.
+    const bool prefill = next || (tokens.size() > 1 && int64_t(tokens.size()) >= phases_.prefill->minRows);
     ProgramPhase &phase = prefill ? *phases_.prefill : *phases_.decode;
     const auto rows = tokens.first(std::min(tokens.size(), size_t(phase.maxRows)));
     // The call overwrites the hidden rows that the draft layer still has to read.
-    if (!draftPending(rows.front()))
-      return cancelled();
-    if (!runTokens(phase, rows, position_, prefill ? stats_.prefillNs : stats_.decodeNs)) {
+    if (!draftPending(rows.front(), next))
+      return cut(cancelled());
+    embeddings = embeddingsOf(first, rows.size(), images);
+    if (!runTokens(phase, rows, position_, prefill ? stats_.prefillNs : stats_.decodeNs, embeddings)) {
       broken_ |= !finished_ && !truncatable_;
-      return textCallCut();
+      return cut(textCallCut());
     }
-    keepRows(rows);
+    keepRows(rows, embeddings);
     position_ += uint32_t(rows.size());
     tokens = tokens.subspan(rows.size());
     logits_ = phase.logits;
@@ -150,7 +178,7 @@ Status Context::submit(std::span<const int32_t> tokens) {
     (prefill ? stats_.prefillTokens : stats_.decodeTokens) += rows.size();
     stats_.prefillCalls += prefill;
     if (!tokens.empty() && cancelled_.load(std::memory_order_relaxed))
-      return cancelled();
+      return cut(cancelled());
   }
   return {};
 }
@@ -192,6 +220,10 @@ Status Context::truncate(uint32_t position) {
     return makeError(ErrorKind::Usage, "NB0655",
                      "cannot cut the sequence at " + std::to_string(position) + ", it has " + std::to_string(position_) +
                          " tokens");
+  if (const auto image = positions_.splitBy(position); image.end != 0 && position != position_)
+    return makeError(ErrorKind::Usage, "NB0674",
+                     "cannot cut the sequence at " + std::to_string(position) + ", inside the image of the tokens " +
+                         std::to_string(image.begin) + " to " + std::to_string(image.end - 1));
   if (unaccepted_)
     NINFER_RETURN_IF_ERROR(accept(0));
   if (position == position_ && !broken_)
@@ -203,11 +235,13 @@ Status Context::truncate(uint32_t position) {
     if (!executor_->clearStates() || !setup())
       return executor_->failure();
     broken_ = false;
+    placedEnd_ = 0;
   }
   // Pending rows before the cut still have their hidden rows; only the token after the last of them changes.
   const uint32_t first = position_ - uint32_t(pending_.size());
   pending_.resize(position > first ? position - first : 0);
   draftedFor_ = -1;
+  positions_.truncate(position);
   position_ = position;
   forgetResults();
   return {};

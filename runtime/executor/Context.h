@@ -4,6 +4,8 @@
 #define NINFER_RUNTIME_EXECUTOR_CONTEXT_H
 
 #include "runtime/executor/Executor.h"
+#include "runtime/vision/Grid.h"
+#include "runtime/vision/Positions.h"
 
 #include <atomic>
 #include <memory>
@@ -24,6 +26,13 @@ struct ContextStats {
   uint64_t encodeRows = 0, encodeCalls = 0, encodeNs = 0;
 };
 
+/// An image among the tokens of a submit.
+struct ImageSpan {
+  size_t first = 0;                  ///< its first placeholder, counted from the first token of the submit
+  vision::Grid grid;                 ///< patches
+  const float *embeddings = nullptr; ///< as Tower::encode gives them: one row per merged square
+};
+
 class Context {
 public:
   /// Checks the ledger, makes the executor, runs the setup phase.
@@ -33,7 +42,16 @@ public:
   /// verified rows that were not accepted, NB0666 states left half-way by a cancelled call (Usage). NB0653 cancelled
   /// (Interrupted): the sequence ends at the last call that ran to its end; where a state is not indexed by position
   /// and the cancelled call had begun, everything but truncate(0) is NB0666 from then on.
-  Status submit(std::span<const int32_t> tokens);
+  Status submit(std::span<const int32_t> tokens) { return submit(tokens, {}); }
+  /// The same with images: embeddings instead of those of the placeholders, whose ids must be in the vocabulary and count
+  /// for nothing, and positions of three axes for the rotary embedding (vision::Positions), from here on also of the
+  /// text behind. More errors: NB0672 the target takes no images in a prompt, NB0675 the plan has no tower (Unsupported);
+  /// NB0673 images out of order, one in another, or beyond the tokens, NB0676 a grid, NB0674 the sequence ends inside an
+  /// image since a call was cancelled there (Usage).
+  Status submit(std::span<const int32_t> tokens, std::span<const ImageSpan> images);
+  bool takesImages() const { return imagePorts_.takes(); }
+  /// What the rotary position of the next text token is ahead of position(): 0 without images, usually negative with them.
+  int64_t ropeDelta() const { return positions_.delta(); }
   /// Logits after the last token, or an empty span when there are none: nothing evaluated yet, or something else
   /// than a submit came after it.
   std::span<const float> logits() const;
@@ -45,7 +63,7 @@ public:
   uint32_t firstPosition(const ProgramOutput &output) const { return position_ - rows(output); }
   uint32_t position() const { return position_; }
   /// Keeps the first `position` tokens; verified rows that were not accepted are dropped. NB0655 beyond the position
-  /// (Usage), NB0656 a state that cannot be cut there (Unsupported).
+  /// (Usage), NB0656 a state that cannot be cut there (Unsupported), NB0674 inside an image (Usage).
   Status truncate(uint32_t position);
 
   // Speculative decoding: draft, verify, accept, in this order; a submit may take the place of the last two.
@@ -89,7 +107,9 @@ private:
   bool runPhase(ProgramPhase &phase, int64_t rows, int64_t position, const std::atomic<bool> &stop);
   /// One call over `tokens` at `position`, timed into `ns`; false when cancelled, before it or (finished_ is false) in
   /// the middle.
-  bool runTokens(ProgramPhase &phase, std::span<const int32_t> tokens, int64_t position, uint64_t &ns);
+  /// `embeddings` are the rows to take instead of those of the tokens, null for a token; empty: all null.
+  bool runTokens(ProgramPhase &phase, std::span<const int32_t> tokens, int64_t position, uint64_t &ns,
+                 std::span<const float *const> embeddings = {});
   /// The `stop` of what must not be left half done.
   static const std::atomic<bool> never_;
   bool setup();
@@ -105,12 +125,23 @@ private:
   Status cancelled();
   /// cancelled() for a text call; its hidden rows are gone if it had begun.
   Status textCallCut();
-  /// The hidden rows in the plan's states are from now on those of `tokens`.
-  void keepRows(std::span<const int32_t> tokens);
-  /// Draft rows of the pending positions, now that the token after them is known. False when cancelled.
-  bool draftPending(int32_t next);
+  /// The hidden rows in the plan's states are from now on those of `tokens`, with `embeddings` as in runTokens.
+  void keepRows(std::span<const int32_t> tokens, std::span<const float *const> embeddings = {});
+  /// Draft rows of the pending positions, now that the token after them is known, or its embedding. False when cancelled.
+  bool draftPending(int32_t next, const float *nextEmbedding = nullptr);
   /// The proposal of the draft phase that just ran.
   Result<int32_t> proposal(const ProgramPhase &phase) const;
+
+  // Images.cpp
+  /// Finds the ports of images and the phase Place, and takes the memory for them. NB0677: other ones than this runtime knows.
+  Status prepareImages();
+  Status checkImages(size_t tokens, std::span<const ImageSpan> images) const;
+  /// The embeddings of the call that begins with token `first` of the submit and has `rows` rows.
+  std::span<const float *const> embeddingsOf(size_t first, size_t rows, std::span<const ImageSpan> images);
+  /// The angles of the rows of a call that are not yet those of their positions. False when the executor failed.
+  bool place(int64_t position, int64_t rows);
+  /// Fills the ports of a call that has them.
+  void writeEmbeddings(const ProgramPhase &phase, size_t rows, std::span<const float *const> embeddings);
 
   std::shared_ptr<const Engine> engine_;
   Ledger ledger_;
@@ -126,8 +157,16 @@ private:
 
   struct {
     ProgramPhase *setup = nullptr, *decode = nullptr, *prefill = nullptr;
-    ProgramPhase *verify = nullptr, *draft = nullptr, *draftNext = nullptr, *commit = nullptr;
+    ProgramPhase *verify = nullptr, *draft = nullptr, *draftNext = nullptr, *commit = nullptr, *place = nullptr;
   } phases_;
+  struct {
+    const plan::Port *prefill = nullptr, *prefillFrom = nullptr, *draft = nullptr, *draftFrom = nullptr, *positions = nullptr;
+    int64_t width = 0, merge = 0; ///< elements of an embedding; side of a merged square
+    bool takes() const { return prefill != nullptr; }
+  } imagePorts_;
+  vision::Positions positions_;
+  int64_t placedEnd_ = 0; ///< rows of the rope table from here on are those of text without images
+  std::vector<const float *> rowEmbeddings_; ///< of the call in work
   bool speculates_ = false;
   /// Tokens of the last text call, whose hidden rows the plan keeps. The draft layer's row of a position needs the
   /// token after it, so these rows are drafted when that token is known and before the next text call. After verify():
@@ -136,6 +175,9 @@ private:
   int32_t draftedFor_ = -1; ///< the token that pending_ was last drafted with, -1: not yet
   size_t unaccepted_ = 0;   ///< rows of the last verify
   std::vector<int32_t> drafts_;
+  /// Embeddings of the pending tokens that came with one, row by row, and where they are: null for a token.
+  std::vector<float> pendingValues_;
+  std::vector<const float *> pendingEmbeddings_, draftEmbeddings_;
 
   bool finished_ = true; ///< false: the launches of the last call were cut short
 };

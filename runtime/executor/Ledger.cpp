@@ -32,7 +32,12 @@ Ledger makeLedger(const Engine &engine, const ContextOptions &options, size_t us
   ledger.codeBytes = engine.codeBytes();
   // Tokens of the rows that wait for the draft layer, and of its proposals.
   const plan::Phase *draft = options.draft ? engine.phase(plan::PhaseKind::Draft) : nullptr;
-  const uint64_t draftBytes = draft ? uint64_t(draft->max_rows()) * 2 * sizeof(int32_t) : 0;
+  uint64_t draftBytes = draft ? uint64_t(draft->max_rows()) * 2 * sizeof(int32_t) : 0;
+  if (draft && draft->inputs()) // and the embeddings among them
+    for (const plan::Port *port : *draft->inputs())
+      draftBytes += uint64_t(draft->max_rows()) * (port->width() * sizeof(float) + sizeof(void *));
+  if (const plan::Phase *prefill = engine.phase(plan::PhaseKind::Prefill); prefill->inputs())
+    draftBytes += uint64_t(prefill->max_rows()) * sizeof(void *);
   if (target.cuda()) { // the host has launch tables and what goes to and from the device
     const gpu::DeviceLedger device = gpu::deviceLedger(target);
     ledger.deviceBytes = device.weightBytes() + device.contextBytes();

@@ -41,6 +41,11 @@ Status Context::enableDrafts() {
                              std::to_string(vocabulary) + " entries");
   pending_.reserve(size_t(phases_.draft->maxRows));
   drafts_.reserve(size_t(phases_.draft->maxRows));
+  if (imagePorts_.draft) {
+    pendingValues_.resize(size_t(phases_.draft->maxRows) * size_t(imagePorts_.width));
+    pendingEmbeddings_.reserve(size_t(phases_.draft->maxRows));
+    draftEmbeddings_.reserve(size_t(phases_.draft->maxRows));
+  }
   speculates_ = true;
   return {};
 }
@@ -51,22 +56,37 @@ Status Context::textCallCut() {
   return cancelled();
 }
 
-void Context::keepRows(std::span<const int32_t> tokens) {
-  if (speculates_)
-    pending_.assign(tokens.begin(), tokens.end());
+void Context::keepRows(std::span<const int32_t> tokens, std::span<const float *const> embeddings) {
   draftedFor_ = -1;
+  if (!speculates_)
+    return;
+  pending_.assign(tokens.begin(), tokens.end());
+  pendingEmbeddings_.clear();
+  for (size_t i = 0; i < embeddings.size(); ++i) { // the caller's are gone when they are wanted
+    float *kept = embeddings[i] ? pendingValues_.data() + i * size_t(imagePorts_.width) : nullptr;
+    if (kept)
+      std::copy_n(embeddings[i], imagePorts_.width, kept);
+    pendingEmbeddings_.push_back(kept);
+  }
 }
 
-bool Context::draftPending(int32_t next) {
-  if (pending_.empty() || draftedFor_ == next)
+bool Context::draftPending(int32_t next, const float *nextEmbedding) {
+  // An embedding is not known by its placeholder.
+  if (pending_.empty() || (draftedFor_ == next && !nextEmbedding))
     return true;
   // Row i holds position first + i and takes the token after it.
   const uint32_t first = position_ - uint32_t(pending_.size());
   drafts_.assign(pending_.begin() + 1, pending_.end());
   drafts_.push_back(next);
-  if (!runTokens(*phases_.draft, drafts_, first, stats_.draftNs))
+  draftEmbeddings_.clear();
+  if (nextEmbedding || !pendingEmbeddings_.empty()) {
+    for (size_t i = 1; i < pending_.size(); ++i)
+      draftEmbeddings_.push_back(pendingEmbeddings_.empty() ? nullptr : pendingEmbeddings_[i]);
+    draftEmbeddings_.push_back(nextEmbedding);
+  }
+  if (!runTokens(*phases_.draft, drafts_, first, stats_.draftNs, draftEmbeddings_))
     return false;
-  draftedFor_ = next;
+  draftedFor_ = nextEmbedding ? -1 : next;
   ++stats_.draftCalls;
   stats_.draftRows += pending_.size();
   return true;

@@ -1,6 +1,9 @@
 #include "runtime/executor/Tower.h"
 
+#include "runtime/executor/Ports.h"
+
 #include <algorithm>
+#include <functional>
 
 namespace ninfer {
 
@@ -12,17 +15,6 @@ int64_t rootOf(int64_t square) {
   while ((root + 1) * (root + 1) <= square)
     ++root;
   return root * root == square ? root : 0;
-}
-
-/// The port of that name; null unless it is of the element type, as the caller sees it, and, if `width` is not 0, of the width.
-const plan::Port *findPort(const flatbuffers::Vector<flatbuffers::Offset<plan::Port>> *ports, std::string_view name,
-                           plan::ElementType element, uint32_t width) {
-  if (ports)
-    for (const plan::Port *port : *ports)
-      if (port->name()->string_view() == name)
-        return (port->element() == element || (element == plan::ElementType::F32 && port->element() == plan::ElementType::BF16)) &&
-                       (width == 0 || port->width() == width) ? port : nullptr;
-  return nullptr;
 }
 
 } // namespace
@@ -66,6 +58,11 @@ Result<Tower> Tower::of(const Engine &engine) {
   if (tower.merge_ == 0 || tower.side_ == 0)
     return foreign("expected a square number of min_rows and of rows of vision/position_embedding");
   return tower;
+}
+
+bool Tower::isOutput(Executor &executor, const float *values) const {
+  const auto *first = reinterpret_cast<const float *>(executor.memoryOf(*embeddings_));
+  return !std::less<>()(values, first) && std::less<>()(values, first + maxPatches_ * embeddings_->width());
 }
 
 Result<std::span<const float>> Tower::encode(Context &context, std::span<const float> patches,

@@ -23,6 +23,8 @@ public:
   /// [grid.patches()][patchWidth] in the order of vision::patchAt. Errors before any work: NB0676. NB0653 cancelled.
   Result<std::span<const float>> encode(Context &context, std::span<const float> patches,
                                         const vision::Grid &grid) const;
+  /// Whether `values` point into what the last encode of that executor returned, or would have.
+  bool isOutput(Executor &executor, const float *values) const;
 
 private:
   const plan::Port *patches_ = nullptr, *positions_ = nullptr, *indices_ = nullptr, *weights_ = nullptr,

@@ -1,5 +1,7 @@
 #include "runtime/vision/Grid.h"
 
+#include "runtime/vision/Positions.h"
+
 #include <algorithm>
 #include <string>
 
@@ -59,30 +61,30 @@ void patchPlaces(const Grid &grid, int64_t merge, int64_t side, std::span<int32_
 
 Result<TextPositions> textPositions(std::span<const Span> spans, int64_t merge) {
   constexpr int64_t kMost = 1 << 30; // tokens; positions stay inside 32 bits
-  TextPositions out;
-  int64_t next = 0, largest = -1;
+  Positions positions;
+  int64_t tokens = 0, next = 0; // `next`: the position of the token behind the last one
   for (const Span &span : spans) {
     if (!span.grid) {
       if (span.tokens < 0 || span.tokens > kMost - next)
         return makeError(ErrorKind::Usage, "NB0676",
                          "text of " + std::to_string(span.tokens) + " tokens: expected 0 to " +
                              std::to_string(kMost - next));
-      for (int64_t i = 0; i < span.tokens; ++i, ++next)
-        out.positions.push_back({int32_t(next), int32_t(next), int32_t(next)});
-      largest = std::max(largest, next - 1);
+      tokens += span.tokens;
+      next += span.tokens;
       continue;
     }
     NINFER_RETURN_IF_ERROR(checkGrid(*span.grid, merge, kMost));
     const int64_t rows = span.grid->height / merge, columns = span.grid->width / merge;
     if (std::max(rows, columns) > kMost - next)
       return makeError(ErrorKind::Usage, "NB0676", "image grid: " + sides(*span.grid) + " does not fit the positions");
-    for (int64_t row = 0; row < rows; ++row)
-      for (int64_t column = 0; column < columns; ++column)
-        out.positions.push_back({int32_t(next), int32_t(next + row), int32_t(next + column)});
+    positions.append(tokens, rows, columns);
+    tokens += rows * columns;
     next += std::max(rows, columns);
-    largest = std::max(largest, next - 1);
   }
-  out.ropeDelta = largest + 1 - int64_t(out.positions.size());
+  TextPositions out;
+  for (int64_t token = 0; token < tokens; ++token)
+    out.positions.push_back(positions.of(token));
+  out.ropeDelta = positions.delta();
   return out;
 }
 

@@ -237,6 +237,7 @@ typedef struct ninfer_vision_info {
   uint32_t merge;           /* side of the square of patches that becomes one embedding */
   uint32_t patch_width;     /* elements of one patch: 3 * temporal_patch_size * patch_size^2 */
   uint32_t embedding_width; /* elements of one embedding: the hidden size of the text model */
+  uint32_t images_in_text;  /* 1: ninfer_context_submit_images works with this target; 0: it is refused */
 } ninfer_vision_info;
 
 /* NINFER_UNSUPPORTED when the plan was built without --vision. */
@@ -250,10 +251,31 @@ NINFER_API ninfer_status ninfer_engine_get_vision(const ninfer_engine *engine, n
 NINFER_API ninfer_status ninfer_context_encode_image(ninfer_context *context, const float *patches,
                                                      uint32_t grid_height, uint32_t grid_width,
                                                      const float **embeddings, size_t *count, ninfer_error **error);
+/* An image among submitted tokens. It takes (grid_height / merge) * (grid_width / merge) of them, from `first` on. */
+typedef struct ninfer_image_span {
+  size_t struct_size;       /* of the first one of an array: of all */
+  size_t first;             /* index into `tokens` */
+  uint32_t grid_height;     /* patches, as for ninfer_context_encode_image */
+  uint32_t grid_width;
+  const float *embeddings;  /* float32 [tokens of the image][embedding_width]: a copy of what ninfer_context_encode_image gave */
+} ninfer_image_span;
+
+/* As ninfer_context_submit, with images: their embeddings take the place of those of their tokens, whose ids must be in the
+ * vocabulary and count for nothing. The tokens of an image have its time, row and column as rotary positions, and the
+ * text behind it, in this call and in all later ones, goes on at the start of the image + the longer side of its merged grid.
+ * Images are in order and do not overlap. The memory of `embeddings` is read during the call only. NINFER_UNSUPPORTED when
+ * the plan has no tower or its target takes no images; NINFER_USAGE for spans outside of `tokens`, out of order, with sides
+ * that are not multiples of merge or more patches than the plan takes, and for embeddings that still lie where the tower left
+ * them. Cancelled inside an image, the sequence cannot go on: truncate it to the image's first token or before. Allocates
+ * a record per image and nothing else. */
+NINFER_API ninfer_status ninfer_context_submit_images(ninfer_context *context, const int32_t *tokens, size_t count,
+                                                      const ninfer_image_span *images, size_t image_count,
+                                                      ninfer_error **error);
 /* Number of evaluated tokens. */
 NINFER_API uint32_t ninfer_context_position(const ninfer_context *context);
 /* Forgets every token from `position` on (0 starts afresh), and verified rows that were not accepted. The logits become
- * unavailable. NINFER_UNSUPPORTED when a state of the model cannot go back to `position`; 0 always works. */
+ * unavailable. NINFER_UNSUPPORTED when a state of the model cannot go back to `position`; 0 always works. NINFER_USAGE
+ * inside an image; images before `position` stay, and with them the positions of the text behind. */
 NINFER_API ninfer_status ninfer_context_truncate(ninfer_context *context, uint32_t position,
                                                  ninfer_error **error);
 /* Makes the running submit, draft or verify, or the next one, stop at its next launch. Safe in a signal handler. */
