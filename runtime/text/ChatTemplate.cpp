@@ -27,7 +27,7 @@ Result<std::string> ChatTemplate::render(const std::vector<ChatMessage> &message
   Json variables = variables_;
   variables["messages"] = Json::array();
   for (const ChatMessage &m : messages)
-    variables["messages"].push_back({{"role", m.role}, {"content", m.content}});
+    variables["messages"].push_back({{"role", m.role}, {"content", m.parts.is_null() ? Json(m.content) : m.parts}});
   variables["add_generation_prompt"] = addGenerationPrompt;
   for (const auto &[key, value] : extra.items())
     variables[key] = value;

@@ -15,6 +15,8 @@ namespace ninfer {
 struct ChatMessage {
   std::string role; ///< "system", "user" or "assistant"
   std::string content;
+  /// Not null: the content as an array of parts, {"type":"text","text":...} and {"type":"image"}, instead of `content`.
+  Json parts = nullptr;
 };
 
 class ChatTemplate {

@@ -130,7 +130,7 @@ def refusals(server):
             (chat, {"messages": []}, 400, "NB0680", "at least one message"),
             (chat, {"messages": [{"role": "tool", "content": "x"}]}, 400, "NB0680", "messages[0].role"),
             (chat, {"messages": [{"role": "user"}]}, 400, "NB0680", "messages[0]"),
-            (chat, {"messages": image}, 400, "NB0680", "messages[0].content[0].type"),
+            (chat, {"messages": image}, 400, "NB0680", "messages[0].content[0].image_url.url"),
             (chat, {"messages": message, "chat_template_kwargs": {"messages": 3}}, 400, "NB0680", "'messages' is set by the server"),
             (chat, {"messages": message, "model": "gpt"}, 404, "NB0683", "'gpt'"),
             (chat, {"messages": message, "temperature": "hot"}, 400, "NB0680", "temperature"),

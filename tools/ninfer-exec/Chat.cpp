@@ -17,14 +17,15 @@ struct ChatOptions {
   CommonOptions common;
   GenerateOptions generate;
   std::string system, prompt;
+  std::vector<std::string> images;
   bool noThink = false;
 };
 
 class Chat {
 public:
-  Chat(const ChatOptions &options, const ninfer_engine_info &info, const TextModel &text, const Tokenizer &tokenizer,
-       const ChatTemplate &chatTemplate, uint32_t drafts, Context &context)
-      : options_(options), info_(info), text_(text), tokenizer_(tokenizer), template_(chatTemplate), drafts_(drafts),
+  Chat(const ChatOptions &options, const Engine &engine, const ninfer_engine_info &info, const TextModel &text,
+       const Tokenizer &tokenizer, const ChatTemplate &chatTemplate, uint32_t drafts, Context &context)
+      : options_(options), engine_(engine), info_(info), text_(text), tokenizer_(tokenizer), template_(chatTemplate), drafts_(drafts),
         context_(context), cache_(context) {
     if (options.noThink)
       extra_["enable_thinking"] = false;
@@ -33,17 +34,38 @@ public:
 
   void clear() {
     messages_.clear();
+    images_.clear();
+    attached_.clear();
     if (!options_.system.empty())
       messages_.push_back({"system", options_.system});
   }
 
+  /// Images that go with the next message, in front of its text.
+  Status attach(const std::vector<std::string> &files) {
+    NINFER_ASSIGN_OR_RETURN(const PromptImages read, readImages(engine_, files));
+    attached_.insert(attached_.end(), read.begin(), read.end());
+    return {};
+  }
+
   /// One exchange; NB0652 when it does not fit the context. A failed one leaves the conversation as it was before.
   Result<StopReason> ask(const std::string &question, Output &output) {
-    const size_t before = messages_.size();
-    messages_.push_back({"user", question});
+    const size_t before = messages_.size(), imagesBefore = images_.size();
+    ChatMessage message{"user", question};
+    if (!attached_.empty()) {
+      message.parts = Json::array();
+      for (size_t i = 0; i < attached_.size(); ++i)
+        message.parts.push_back({{"type", "image"}});
+      message.parts.push_back({{"type", "text"}, {"text", question}});
+      images_.insert(images_.end(), attached_.begin(), attached_.end());
+    }
+    messages_.push_back(std::move(message));
     auto answered = answer(output, before > (options_.system.empty() ? 0u : 1u));
     if (!answered.ok())
       messages_.resize(before);
+    if (messages_.size() <= before) // also when it was stopped before the answer began
+      images_.resize(imagesBefore);
+    else
+      attached_.clear();
     return answered;
   }
 
@@ -54,7 +76,9 @@ private:
     NINFER_ASSIGN_OR_RETURN(std::string prompt, template_.render(messages_, true, extra_));
     EncodeOptions encode;
     encode.addSpecial = false;
-    NINFER_ASSIGN_OR_RETURN(std::vector<int32_t> tokens, tokenizer_.encode(prompt, encode));
+    NINFER_ASSIGN_OR_RETURN(std::vector<int32_t> written, tokenizer_.encode(prompt, encode));
+    NINFER_ASSIGN_OR_RETURN(const Prompt placed, placeImages(std::move(written), images_, text_));
+    const std::vector<int32_t> &tokens = placed.tokens;
     Status fits = checkLength(info_, tokens.size(), options_.generate);
     if (!fits.ok() && continues) {
       const int64_t wanted = options_.generate.maxTokens;
@@ -66,7 +90,7 @@ private:
       return full;
     }
     NINFER_RETURN_IF_ERROR(std::move(fits));
-    auto submitted = cache_.submit(tokens);
+    auto submitted = cache_.submit(placed);
     if (!submitted.ok()) {
       if (submitted.error().kind == ErrorKind::Interrupted) {
         messages_.pop_back();
@@ -85,6 +109,7 @@ private:
   }
 
   const ChatOptions &options_;
+  const Engine &engine_;
   const ninfer_engine_info &info_;
   const TextModel &text_;
   const Tokenizer &tokenizer_;
@@ -94,11 +119,14 @@ private:
   Context &context_;
   Json extra_ = Json::object();
   std::vector<ChatMessage> messages_;
+  PromptImages images_;   ///< of the messages, in order
+  PromptImages attached_; ///< for the next one
   PromptCache cache_;
   uint64_t firstTokenNs_ = 0;
 };
 
-constexpr const char *kCommands = "/clear forgets the conversation, /exit (or /quit) ends, /help lists the commands";
+constexpr const char *kCommands = "/clear forgets the conversation, /image FILE adds an image to the next message, /exit (or "
+                                  "/quit) ends, /help lists the commands";
 
 /// The command on a line, such as "/clear", or nothing: a line that begins with a path is a message.
 std::string commandOf(const std::string &line) {
@@ -109,6 +137,13 @@ std::string commandOf(const std::string &line) {
   if (line.find('/', 1) < word)
     return {};
   return line.substr(0, word);
+}
+
+/// What stands behind the command, without blanks around it.
+std::string argumentOf(const std::string &line) {
+  const size_t begin = line.find_first_not_of(" \t", std::min(line.size(), line.find_first_of(" \t")));
+  const size_t end = line.find_last_not_of(" \t\r") + 1;
+  return begin == std::string::npos || begin >= end ? std::string() : line.substr(begin, end - begin);
 }
 
 /// Reads lines until the end of the input. To a person a failed exchange is only reported; a script goes on after
@@ -131,6 +166,13 @@ Result<int> converse(Chat &chat, Output &output) {
         return failed;
       if (command == "/clear") {
         chat.clear();
+      } else if (command == "/image") {
+        Status attached = chat.attach({argumentOf(line)});
+        if (!attached.ok()) {
+          const int code = report(std::move(attached));
+          if (!person)
+            return code;
+        }
       } else if (command == "/help") {
         std::fprintf(stderr, "%s\n", kCommands);
       } else {
@@ -176,7 +218,8 @@ Result<int> run(const ChatOptions &options) {
   const ninfer_engine_info info = engine.info();
   NINFER_ASSIGN_OR_RETURN(const uint32_t drafts, draftsPerRound(info, options.common));
   NINFER_ASSIGN_OR_RETURN(Context context, Context::create(engine, options.common, drafts > 0));
-  Chat chat(options, info, text, *tokenizer, chatTemplate, drafts, context);
+  Chat chat(options, engine, info, text, *tokenizer, chatTemplate, drafts, context);
+  NINFER_RETURN_IF_ERROR(chat.attach(options.images));
   Output output;
   int code = 0;
   if (options.prompt.empty()) {
@@ -207,6 +250,7 @@ int chatCommand(int argc, char **argv) {
   addSpecOptions(app, options.common);
   app.add_option("--system", options.system, "System message")->type_name("TEXT");
   app.add_option("-p,--prompt", options.prompt, "Ask this one message and end")->type_name("TEXT");
+  addImageOption(app, options.images, "PNG or JPEG file that goes with the first message (repeatable)");
   app.add_flag("--no-think", options.noThink, "Set enable_thinking to false in the chat template");
   if (int code = parse(app, argc, argv); code >= 0)
     return code;

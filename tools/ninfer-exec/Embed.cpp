@@ -1,8 +1,8 @@
 // ninfer-exec embed PLAN IMAGE: the embeddings that the vision tower makes of an image.
 #include "tools/ninfer-exec/Options.h"
 
-#include "runtime/image/Decode.h"
 #include "support/File.h"
+#include "tools/ninfer-exec/Images.h"
 #include "tools/ninfer-exec/Report.h"
 
 #include <charconv>
@@ -11,8 +11,6 @@
 namespace ninfer::exec {
 
 namespace {
-
-constexpr uint64_t kMostFileBytes = uint64_t(1) << 28; ///< of an image or of patches
 
 struct EmbedOptions {
   CommonOptions common;
@@ -35,36 +33,10 @@ Result<vision::Grid> parseGrid(const std::string &text) {
 }
 
 Result<std::vector<float>> readPatches(const std::string &path) {
-  NINFER_ASSIGN_OR_RETURN(const std::string bytes, readFile(path, kMostFileBytes));
+  NINFER_ASSIGN_OR_RETURN(const std::string bytes, readFile(path, kMostImageBytes));
   std::vector<float> values(bytes.size() / sizeof(float));
   std::memcpy(values.data(), bytes.data(), values.size() * sizeof(float));
   return values;
-}
-
-/// preprocessor_config.json of --config or of the artifact, agreeing with the tower.
-Result<vision::ImageConfig> readConfig(const EmbedOptions &options, const Engine &engine,
-                                       const ninfer_vision_info &tower) {
-  std::string text, name = options.config;
-  if (!options.config.empty()) {
-    NINFER_ASSIGN_OR_RETURN(text, readFile(options.config, 1 << 20));
-  } else {
-    name = std::string(engine.info().weights_path) + ": preprocessor_config.json";
-    NINFER_ASSIGN_OR_RETURN(const std::string_view stored, engine.resource("preprocessor_config.json"));
-    if (stored.empty()) {
-      Status status = makeError(ErrorKind::Unsupported, "NB0725", name + ": the artifact has none");
-      status.help("give one with --config, or convert again with the file beside the checkpoint");
-      return status;
-    }
-    text = stored;
-  }
-  NINFER_ASSIGN_OR_RETURN(vision::ImageConfig config, vision::parseImageConfig(text, name));
-  if (config.patchWidth() != tower.patch_width || config.mergeSize != tower.merge)
-    return makeError(ErrorKind::BadFile, "NB0720",
-                     name + ": patches of " + std::to_string(config.patchWidth()) + " elements, merged " +
-                         std::to_string(config.mergeSize) + " by " + std::to_string(config.mergeSize) +
-                         "; the tower takes " + std::to_string(tower.patch_width) + " and " +
-                         std::to_string(tower.merge));
-  return config;
 }
 
 std::string render(std::span<const float> values, const vision::Grid &grid, const ninfer_vision_info &tower,
@@ -98,12 +70,10 @@ Result<int> run(const EmbedOptions &options) {
   if (!options.patches.empty()) {
     NINFER_ASSIGN_OR_RETURN(patches, readPatches(options.patches));
   } else {
-    NINFER_ASSIGN_OR_RETURN(const vision::ImageConfig config, readConfig(options, engine, tower));
-    NINFER_ASSIGN_OR_RETURN(const std::string bytes, readFile(options.image, kMostFileBytes));
-    NINFER_ASSIGN_OR_RETURN(const vision::Image image,
-                            image::decode(std::as_bytes(std::span(bytes.data(), bytes.size())), options.image));
-    NINFER_ASSIGN_OR_RETURN(grid, vision::smartGrid(image.height, image.width, config, tower.max_patches));
-    patches = vision::patchRows(image, grid, config);
+    NINFER_ASSIGN_OR_RETURN(const ImageReader reader, ImageReader::of(engine, options.config));
+    NINFER_ASSIGN_OR_RETURN(const std::shared_ptr<PromptImage> image, reader.readFile(options.image));
+    grid = image->grid;
+    patches = std::move(image->patches);
   }
   if (patches.size() / tower.patch_width != size_t(grid.patches()) || patches.size() % tower.patch_width != 0)
     return makeError(ErrorKind::Usage, "NB0676",

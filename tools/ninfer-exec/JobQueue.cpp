@@ -15,7 +15,7 @@ constexpr std::chrono::milliseconds kInterruptPoll(50);
 Status answer(Job &job, Context &context, PromptCache &cache, const ninfer_engine_info &info, const TextModel &text,
               uint32_t drafts) {
   NINFER_ASSIGN_OR_RETURN(job.cachedTokens, cache.submit(job.prompt));
-  NINFER_ASSIGN_OR_RETURN(job.answer, generate(context, info, text, job.prompt, job.options, drafts, job));
+  NINFER_ASSIGN_OR_RETURN(job.answer, generate(context, info, text, job.prompt.tokens, job.options, drafts, job));
   cache.append(job.answer.tokens);
   return job.answer.reason == StopReason::Interrupted ? shutDown() : Status();
 }

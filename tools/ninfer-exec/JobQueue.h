@@ -16,10 +16,10 @@ namespace ninfer::exec {
 /// One prompt and its answer. The model's thread writes, one connection reads.
 class Job final : public TextSink {
 public:
-  Job(std::vector<int32_t> prompt, GenerateOptions options)
+  Job(Prompt prompt, GenerateOptions options)
       : prompt(std::move(prompt)), options(std::move(options)) {}
 
-  const std::vector<int32_t> prompt;
+  const Prompt prompt;
   const GenerateOptions options;
 
   /// The next text of the answer, waiting for it; nothing once the answer is complete or has failed.

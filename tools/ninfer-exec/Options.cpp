@@ -82,6 +82,10 @@ void addPromptOptions(CLI::App &app, PromptOptions &options) {
   app.add_flag("--no-special", options.noSpecial, "Do not add the tokenizer's begin and end tokens to a text");
 }
 
+void addImageOption(CLI::App &app, std::vector<std::string> &files, const std::string &help) {
+  app.add_option("--image", files, help)->type_name("FILE")->take_all()->allow_extra_args(false);
+}
+
 void addGenerateOptions(CLI::App &app, GenerateOptions &options) {
   SamplingOptions &sampling = options.sampling;
   app.add_option("-n,--n-predict", options.maxTokens,

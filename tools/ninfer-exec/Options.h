@@ -11,6 +11,7 @@ namespace ninfer::exec {
 void addCommonOptions(CLI::App &app, CommonOptions &options);
 void addSpecOptions(CLI::App &app, CommonOptions &options);
 void addPromptOptions(CLI::App &app, PromptOptions &options);
+void addImageOption(CLI::App &app, std::vector<std::string> &files, const std::string &help);
 void addGenerateOptions(CLI::App &app, GenerateOptions &options);
 
 /// Parses; on success returns -1, otherwise the exit code (0 after --help, 2 for a wrong command line).

@@ -4,22 +4,55 @@
 
 namespace ninfer::exec {
 
-Result<size_t> PromptCache::submit(std::span<const int32_t> tokens) {
+std::vector<int32_t> PromptCache::keysOf(const Prompt &prompt) {
+  std::vector<int32_t> keys = prompt.tokens;
+  for (const auto &[first, image] : prompt.images) {
+    const int32_t number = images_.try_emplace(image->digest, -int32_t(images_.size()) - 1).first->second;
+    std::fill_n(keys.begin() + std::ptrdiff_t(first), image->tokens, number);
+  }
+  return keys;
+}
+
+Result<size_t> PromptCache::submit(const Prompt &prompt) {
+  const std::span<const int32_t> tokens = prompt.tokens;
+  const std::vector<int32_t> keys = keysOf(prompt);
   // A generation that failed half-way may have left more in the context than append() was told of.
-  tokens_.resize(std::min<size_t>(tokens_.size(), context_.position()));
-  const auto differs = std::mismatch(tokens_.begin(), tokens_.end(), tokens.begin(), tokens.end());
-  NINFER_RETURN_IF_ERROR(
-      context_.truncate(uint32_t(std::min(size_t(differs.second - tokens.begin()), tokens.size() - 1))));
+  keys_.resize(std::min<size_t>(keys_.size(), context_.position()));
+  const auto differs = std::mismatch(keys_.begin(), keys_.end(), keys.begin(), keys.end());
+  size_t cut = std::min(size_t(differs.second - keys.begin()), tokens.size() - 1);
+  for (const auto &[first, image] : prompt.images) // an image is evaluated whole
+    if (first < cut && cut < first + image->tokens)
+      cut = first;
+  NINFER_RETURN_IF_ERROR(context_.truncate(uint32_t(cut)));
   const size_t kept = context_.position();
-  Status submitted = context_.submitPrompt(tokens.subspan(kept));
-  tokens_.assign(tokens.begin(), tokens.begin() + std::ptrdiff_t(context_.position()));
+  keys_.resize(kept);
+  std::vector<ninfer_image_span> spans;
+  for (const auto &[first, image] : prompt.images) {
+    if (first < kept)
+      continue;
+    if (image->embeddings.empty()) {
+      NINFER_ASSIGN_OR_RETURN(const std::span<const float> values,
+                              context_.encodeImage(image->patches, image->grid.height, image->grid.width));
+      image->embeddings.assign(values.begin(), values.end());
+      image->patches = {};
+    }
+    ninfer_image_span span = {};
+    span.struct_size = sizeof(span);
+    span.first = first - kept;
+    span.grid_height = uint32_t(image->grid.height);
+    span.grid_width = uint32_t(image->grid.width);
+    span.embeddings = image->embeddings.data();
+    spans.push_back(span);
+  }
+  Status submitted = context_.submitPrompt(tokens.subspan(kept), spans);
+  keys_.assign(keys.begin(), keys.begin() + std::ptrdiff_t(context_.position()));
   NINFER_RETURN_IF_ERROR(std::move(submitted));
   return kept;
 }
 
 void PromptCache::append(std::span<const int32_t> answer) {
-  tokens_.insert(tokens_.end(), answer.begin(), answer.end());
-  tokens_.resize(context_.position());
+  keys_.insert(keys_.end(), answer.begin(), answer.end());
+  keys_.resize(context_.position());
 }
 
 } // namespace ninfer::exec

@@ -3,8 +3,9 @@
 #ifndef NINFER_TOOLS_NINFER_EXEC_PROMPTCACHE_H
 #define NINFER_TOOLS_NINFER_EXEC_PROMPTCACHE_H
 
-#include "tools/ninfer-exec/Session.h"
+#include "tools/ninfer-exec/Images.h"
 
+#include <map>
 #include <span>
 #include <vector>
 
@@ -14,16 +15,21 @@ class PromptCache {
 public:
   explicit PromptCache(Context &context) : context_(context) {}
 
-  /// Brings the context to `tokens` (at least one) and evaluates at least the last of them: its logits begin the
-  /// answer. Returns how many tokens were there already. After an error (Interrupted included) the cache holds what
-  /// the context holds.
-  Result<size_t> submit(std::span<const int32_t> tokens);
+  /// Brings the context to the tokens of `prompt` (at least one) and evaluates at least the last of them: its logits begin
+  /// the answer. Encodes the images that are to be evaluated and have no embeddings yet. Returns how many tokens were there
+  /// already. After an error (Interrupted included) the cache holds what the context holds.
+  Result<size_t> submit(const Prompt &prompt);
   /// The answer that generate() drew after submit(): as much of it as the context holds is kept.
   void append(std::span<const int32_t> answer);
 
 private:
+  /// The tokens as they are compared: those of an image are a negative number of its own, since all images have one
+  /// placeholder.
+  std::vector<int32_t> keysOf(const Prompt &prompt);
+
   Context &context_;
-  std::vector<int32_t> tokens_;
+  std::vector<int32_t> keys_; ///< of what is in the context
+  std::map<Sha256Digest, int32_t> images_; ///< numbers of the images seen
 };
 
 } // namespace ninfer::exec

@@ -1,6 +1,7 @@
 #include "tools/ninfer-exec/Request.h"
 
 #include <limits>
+#include <optional>
 
 namespace ninfer::exec {
 
@@ -22,27 +23,84 @@ Result<bool> flagOf(const Json &value, const std::string &member) {
   return value.get<bool>();
 }
 
-/// A string, or an array of {"type":"text","text":...}, which are joined.
-Result<std::string> contentOf(const Json &value, const std::string &member) {
-  if (value.is_string())
-    return value.get<std::string>();
+/// The bytes of base64 text with its padding; nothing for other text.
+std::optional<std::string> fromBase64(std::string_view text) {
+  constexpr std::string_view digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string out;
+  size_t padding = 0;
+  uint32_t bits = 0;
+  if (text.size() % 4 != 0)
+    return std::nullopt;
+  for (size_t i = 0; i < text.size(); ++i) {
+    size_t digit = digits.find(text[i]);
+    if (text[i] == '=' && i + 2 >= text.size()) {
+      ++padding;
+      digit = 0;
+    } else if (digit == std::string_view::npos || padding) {
+      return std::nullopt;
+    }
+    bits = bits << 6 | uint32_t(digit);
+    if (i % 4 == 3)
+      for (int shift : {16, 8, 0})
+        out.push_back(char(bits >> shift & 255));
+  }
+  out.resize(out.size() - padding);
+  return out;
+}
+
+/// The file in {"url": "data:image/png;base64,..."}: the server fetches nothing.
+Result<std::string> imageOf(const Json &value, const std::string &member) {
+  NINFER_RETURN_IF_ERROR(jsonMembers(value, {"url"}, {"detail"}, member, "NB0680"));
+  if (value.contains("detail") && value["detail"] != "auto")
+    return wrong(member + ".detail", "\"auto\"", value["detail"]);
+  NINFER_ASSIGN_OR_RETURN(const std::string url, textOf(value["url"], member + ".url"));
+  for (std::string_view head : {"data:image/png;base64,", "data:image/jpeg;base64,"})
+    if (url.rfind(head, 0) == 0) {
+      if (auto bytes = fromBase64(std::string_view(url).substr(head.size())))
+        return std::move(*bytes);
+      return wrong(member + ".url", "base64 behind the comma", value["url"]);
+    }
+  return wrong(member + ".url", "data:image/png;base64,... or data:image/jpeg;base64,... (nothing is fetched)", value["url"]);
+}
+
+/// A string, or an array of {"type":"text","text":...}, which are joined, and, in a user message,
+/// {"type":"image_url","image_url":...}.
+Status readContent(const Json &value, const std::string &member, ChatMessage &message, std::vector<std::string> &images) {
+  if (value.is_string()) {
+    message.content = value.get<std::string>();
+    return {};
+  }
   if (!value.is_array())
-    return wrong(member, "a string or an array of text parts", value);
-  std::string text;
+    return wrong(member, "a string or an array of parts", value);
+  Json parts = Json::array();
+  bool hasImages = false;
   for (size_t i = 0; i < value.size(); ++i) {
     const Json &part = value[i];
     const std::string name = member + "[" + std::to_string(i) + "]";
-    // Before the other members: those of an image are not what is wrong with it.
-    if (part.is_object() && part.contains("type") && part["type"] != "text")
-      return wrong(name + ".type", "\"text\"", part["type"]);
-    NINFER_RETURN_IF_ERROR(jsonMembers(part, {"type", "text"}, {}, name, "NB0680"));
+    // Before the other members: those of another kind are not what is wrong with it.
+    const bool typed = part.is_object() && part.contains("type"), isImage = typed && part["type"] == "image_url";
+    if (typed && !isImage && part["type"] != "text")
+      return wrong(name + ".type", "\"text\" or \"image_url\"", part["type"]);
+    if (isImage && message.role != "user")
+      return wrong(name + ".type", "\"text\" in a message of this role", part["type"]);
+    NINFER_RETURN_IF_ERROR(jsonMembers(part, {"type", isImage ? "image_url" : "text"}, {}, name, "NB0680"));
+    if (isImage) {
+      NINFER_ASSIGN_OR_RETURN(std::string file, imageOf(part["image_url"], name + ".image_url"));
+      images.push_back(std::move(file));
+      parts.push_back({{"type", "image"}});
+      hasImages = true;
+      continue;
+    }
     NINFER_ASSIGN_OR_RETURN(const std::string piece, textOf(part["text"], name + ".text"));
-    text += piece;
+    message.content += piece;
+    parts.push_back({{"type", "text"}, {"text", piece}});
   }
-  return text;
+  if (hasImages) // templates know parts where they know images; text alone is text to all of them
+    message.parts = std::move(parts);
+  return {};
 }
 
-Result<std::vector<ChatMessage>> messagesOf(const Json &value) {
+Result<std::vector<ChatMessage>> messagesOf(const Json &value, std::vector<std::string> &images) {
   if (!value.is_array() || value.empty())
     return wrong("messages", "an array of at least one message", value);
   std::vector<ChatMessage> messages;
@@ -55,7 +113,7 @@ Result<std::vector<ChatMessage>> messagesOf(const Json &value) {
       message.role = "system";
     if (message.role != "system" && message.role != "user" && message.role != "assistant")
       return wrong(name + ".role", "\"system\", \"user\" or \"assistant\"", value[i]["role"]);
-    NINFER_ASSIGN_OR_RETURN(message.content, contentOf(value[i]["content"], name + ".content"));
+    NINFER_RETURN_IF_ERROR(readContent(value[i]["content"], name + ".content", message, images));
     messages.push_back(std::move(message));
   }
   return messages;
@@ -172,7 +230,7 @@ Result<CompletionRequest> parseRequest(std::string_view body, const GenerateOpti
     if (value.is_null()) // clients send null for what they leave open
       continue;
     if (chat && name == "messages") {
-      NINFER_ASSIGN_OR_RETURN(request.messages, messagesOf(value));
+      NINFER_ASSIGN_OR_RETURN(request.messages, messagesOf(value, request.images));
       asked = true;
     } else if (chat && name == "chat_template_kwargs") {
       if (!value.is_object())

@@ -14,6 +14,7 @@ namespace ninfer::exec {
 
 struct CompletionRequest {
   std::vector<ChatMessage> messages; ///< of /v1/chat/completions
+  std::vector<std::string> images;   ///< files of their image parts, in order
   Json templateArguments = Json::object();
   std::string prompt;                ///< of /v1/completions: a text,
   std::vector<int32_t> promptTokens; ///< or token ids

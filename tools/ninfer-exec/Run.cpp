@@ -1,5 +1,6 @@
 // ninfer-exec PLAN: continues a prompt and streams the text to stdout.
 #include "tools/ninfer-exec/Options.h"
+#include "tools/ninfer-exec/PromptCache.h"
 
 #include <cstdio>
 
@@ -11,6 +12,7 @@ struct RunOptions {
   CommonOptions common;
   PromptOptions prompt;
   GenerateOptions generate;
+  std::vector<std::string> images;
   bool echo = false;
 };
 
@@ -35,26 +37,28 @@ Result<int> run(RunOptions &options) {
   NINFER_RETURN_IF_ERROR(checkOptions(options.generate));
   NINFER_ASSIGN_OR_RETURN(Engine engine, Engine::open(options.common));
   NINFER_ASSIGN_OR_RETURN(TextModel text, TextModel::load(engine));
-  NINFER_ASSIGN_OR_RETURN(std::vector<int32_t> prompt, readPrompt(options.prompt, text));
+  NINFER_ASSIGN_OR_RETURN(std::vector<int32_t> written, readPrompt(options.prompt, text));
+  NINFER_ASSIGN_OR_RETURN(const PromptImages images, readImages(engine, options.images));
+  NINFER_ASSIGN_OR_RETURN(const Prompt prompt, placeImages(std::move(written), images, text));
   if (!text.hasTokenizer())
     options.generate.printIds = true;
   const ninfer_engine_info info = engine.info();
-  NINFER_RETURN_IF_ERROR(checkLength(info, prompt.size(), options.generate));
+  NINFER_RETURN_IF_ERROR(checkLength(info, prompt.tokens.size(), options.generate));
   NINFER_ASSIGN_OR_RETURN(const uint32_t drafts, draftsPerRound(info, options.common));
   NINFER_ASSIGN_OR_RETURN(Context context, Context::create(engine, options.common, drafts > 0));
 
   Output output;
   if (options.echo && !options.generate.printIds) {
     NINFER_ASSIGN_OR_RETURN(const Tokenizer *tokenizer, text.tokenizer());
-    NINFER_RETURN_IF_ERROR(output.write(tokenizer->decode(prompt, !options.generate.showSpecial)));
+    NINFER_RETURN_IF_ERROR(output.write(tokenizer->decode(prompt.tokens, !options.generate.showSpecial)));
   }
   ToolStats own{.loadNs = text.loadNs(), .speculates = drafts > 0};
   StopReason reason = StopReason::Length;
   Status submitted = interrupted() ? Status(makeError(ErrorKind::Interrupted, "NB0653", "cancelled"))
-                                   : context.submitPrompt(prompt);
+                                   : PromptCache(context).submit(prompt).takeStatus();
   if (submitted.ok()) {
     NINFER_ASSIGN_OR_RETURN(Generated generated,
-                            generate(context, info, text, prompt, options.generate, drafts, output));
+                            generate(context, info, text, prompt.tokens, options.generate, drafts, output));
     own.firstTokenNs = generated.firstTokenNs;
     own.drafts = generated.drafts;
     reason = generated.reason;
@@ -85,6 +89,7 @@ int runCommand(int argc, char **argv) {
   addPromptOptions(app, options.prompt);
   addGenerateOptions(app, options.generate);
   addSpecOptions(app, options.common);
+  addImageOption(app, options.images, "PNG or JPEG file in place of the next <|image_pad|> of the prompt (repeatable)");
   app.add_flag("--echo", options.echo, "Print the prompt before the answer");
   app.add_flag("--ids", options.generate.printIds, "Print token ids, one per line, instead of text");
   if (int code = parse(app, argc, argv); code >= 0)

@@ -21,7 +21,7 @@ Result<int> run(const ServeOptions &options) {
   NINFER_ASSIGN_OR_RETURN(const uint32_t drafts, draftsPerRound(info, options.common));
   NINFER_ASSIGN_OR_RETURN(Context context, Context::create(engine, options.common, drafts > 0));
   NINFER_RETURN_IF_ERROR(
-      serveHttp(options, info, text, *tokenizer, chatTemplate.ok() ? &*chatTemplate : nullptr, drafts, context));
+      serveHttp(options, engine, info, text, *tokenizer, chatTemplate.ok() ? &*chatTemplate : nullptr, drafts, context));
   if (options.common.stats)
     printStats(engine, options.common, context, {.loadNs = text.loadNs(), .speculates = drafts > 0});
   if (options.common.profile)

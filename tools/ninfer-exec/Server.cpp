@@ -26,8 +26,9 @@ int httpStatus(const Error &error) {
     return 503;
   if (error.code == "NB0683")
     return 404;
-  // Wherever a file would be to blame for its JSON, here it is the caller, who also chose what a template fails on.
-  const bool callers = error.code == "NB0680" || error.code == "NB0910" || error.code == "NB0707";
+  // Wherever a file would be to blame, for its JSON or as an image, here it is the caller, who also chose what a template fails on.
+  const bool callers =
+      error.code == "NB0680" || error.code == "NB0910" || error.code == "NB0707" || error.code == "NB0723";
   return callers || error.kind == ErrorKind::Usage || error.kind == ErrorKind::Unsupported ? 400 : 500;
 }
 
@@ -110,7 +111,7 @@ struct Envelope {
 };
 
 Json usageOf(const Job &job) {
-  const size_t prompt = job.prompt.size(), answer = job.answer.tokens.size();
+  const size_t prompt = job.prompt.tokens.size(), answer = job.answer.tokens.size();
   return {{"prompt_tokens", prompt},
           {"completion_tokens", answer},
           {"total_tokens", prompt + answer},
@@ -119,9 +120,9 @@ Json usageOf(const Job &job) {
 
 class Server {
 public:
-  Server(const ServeOptions &options, const ninfer_engine_info &info, const TextModel &text, const Tokenizer &tokenizer,
-         const ChatTemplate *chatTemplate)
-      : options_(options), info_(info), text_(text), tokenizer_(tokenizer), template_(chatTemplate),
+  Server(const ServeOptions &options, const Engine &engine, const ninfer_engine_info &info, const TextModel &text,
+         const Tokenizer &tokenizer, const ChatTemplate *chatTemplate)
+      : options_(options), engine_(engine), info_(info), text_(text), tokenizer_(tokenizer), template_(chatTemplate),
         queue_(options.queue) {
     model_ = !options.alias.empty()     ? options.alias
              : *info.public_name != '\0' ? std::string(info.public_name)
@@ -243,8 +244,8 @@ private:
   Status start(const std::string &body, httplib::Response &response, bool chat) {
     NINFER_ASSIGN_OR_RETURN(CompletionRequest wanted, chat ? parseChatRequest(body, options_.generate, model_)
                                                            : parseTextRequest(body, options_.generate, model_));
-    NINFER_ASSIGN_OR_RETURN(std::vector<int32_t> prompt, promptOf(wanted, chat));
-    NINFER_RETURN_IF_ERROR(checkLength(info_, prompt.size(), wanted.generate));
+    NINFER_ASSIGN_OR_RETURN(Prompt prompt, promptOf(wanted, chat));
+    NINFER_RETURN_IF_ERROR(checkLength(info_, prompt.tokens.size(), wanted.generate));
     auto job = std::make_shared<Job>(std::move(prompt), wanted.generate);
     NINFER_RETURN_IF_ERROR(queue_.push(job));
     const std::string number = std::to_string(started_) + "-" + std::to_string(++requests_);
@@ -273,7 +274,7 @@ private:
     return {};
   }
 
-  Result<std::vector<int32_t>> promptOf(const CompletionRequest &wanted, bool chat) const {
+  Result<Prompt> promptOf(const CompletionRequest &wanted, bool chat) const {
     EncodeOptions encode;
     std::vector<int32_t> tokens = wanted.promptTokens;
     if (chat) {
@@ -292,7 +293,18 @@ private:
         return makeError(ErrorKind::Usage, "NB0651",
                          "prompt: token " + std::to_string(token) + ", the vocabulary has " +
                              std::to_string(info_.vocab_size));
-    return tokens;
+    PromptImages images;
+    if (!wanted.images.empty()) {
+      NINFER_ASSIGN_OR_RETURN(const ImageReader reader, ImageReader::of(engine_));
+      NINFER_RETURN_IF_ERROR(checkTakesImages(engine_, reader.tower()));
+      for (const std::string &file : wanted.images) {
+        NINFER_ASSIGN_OR_RETURN(std::shared_ptr<PromptImage> image,
+                                reader.read(std::as_bytes(std::span(file.data(), file.size())),
+                                            "image " + std::to_string(images.size() + 1) + " of the request"));
+        images.push_back(std::move(image));
+      }
+    }
+    return placeImages(std::move(tokens), images, text_);
   }
 
   static void stream(Job &job, const Envelope &envelope, bool usage, httplib::DataSink &sink) {
@@ -324,6 +336,7 @@ private:
   }
 
   const ServeOptions &options_;
+  const Engine &engine_;
   const ninfer_engine_info &info_;
   const TextModel &text_;
   const Tokenizer &tokenizer_;
@@ -337,9 +350,9 @@ private:
 
 } // namespace
 
-Status serveHttp(const ServeOptions &options, const ninfer_engine_info &info, const TextModel &text,
+Status serveHttp(const ServeOptions &options, const Engine &engine, const ninfer_engine_info &info, const TextModel &text,
                  const Tokenizer &tokenizer, const ChatTemplate *chatTemplate, uint32_t drafts, Context &context) {
-  return Server(options, info, text, tokenizer, chatTemplate).run(context, drafts);
+  return Server(options, engine, info, text, tokenizer, chatTemplate).run(context, drafts);
 }
 
 } // namespace ninfer::exec

@@ -20,7 +20,7 @@ struct ServeOptions {
 
 /// Serves until the process is interrupted. Returns once every connection is closed. Errors: NB0681 (Failed) when it
 /// cannot listen.
-Status serveHttp(const ServeOptions &options, const ninfer_engine_info &info, const TextModel &text,
+Status serveHttp(const ServeOptions &options, const Engine &engine, const ninfer_engine_info &info, const TextModel &text,
                  const Tokenizer &tokenizer, const ChatTemplate *chatTemplate, uint32_t drafts, Context &context);
 
 } // namespace ninfer::exec

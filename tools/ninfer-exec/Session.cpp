@@ -286,9 +286,13 @@ Status Context::truncate(uint32_t position) {
   return statusOf(ninfer_context_truncate(handle_.get(), 0, &error), error);
 }
 
-Status Context::submitPrompt(std::span<const int32_t> tokens) {
+Status Context::submitPrompt(std::span<const int32_t> tokens, std::span<const ninfer_image_span> images) {
   const ninfer_stats before = rawStats();
-  Status status = submit(tokens);
+  ninfer_error *error = nullptr;
+  Status status = images.empty() ? submit(tokens)
+                                 : statusOf(ninfer_context_submit_images(handle_.get(), tokens.data(), tokens.size(),
+                                                                         images.data(), images.size(), &error),
+                                            error);
   const ninfer_stats after = rawStats();
   promptDecodeTokens_ += after.decode_tokens - before.decode_tokens;
   promptDecodeNs_ += after.decode_ns - before.decode_ns;

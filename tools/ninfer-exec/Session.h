@@ -69,7 +69,7 @@ public:
   Status submit(int32_t token) override { return submit({&token, 1}); }
   /// The same for tokens of a prompt: stats() counts them as prefill whichever phase ran them (one token at a
   /// time runs in the decode phase).
-  Status submitPrompt(std::span<const int32_t> tokens);
+  Status submitPrompt(std::span<const int32_t> tokens, std::span<const ninfer_image_span> images = {});
   /// Outputs of the last call; their data is valid until the next submit.
   Result<std::vector<ninfer_output>> outputs() const;
   Result<std::span<const float>> logits() override;
@@ -78,9 +78,9 @@ public:
   Status verify(std::span<const int32_t> tokens) override;
   Result<std::span<const float>> rowLogits(size_t row) override;
   Status accept(size_t count) override;
-  /// Goes back to `position`, or to 0 where the states of the model cannot be cut there; position() says which.
   /// Embeddings of one image, valid until the next call. `patches` as ninfer_context_encode_image wants them.
   Result<std::span<const float>> encodeImage(std::span<const float> patches, int64_t gridHeight, int64_t gridWidth);
+  /// Goes back to `position`, or to 0 where the states of the model cannot be cut there; position() says which.
   Status truncate(uint32_t position);
   /// Of all calls. Prefill is what ran for prompts, decode the rest, whichever phases ran it.
   ninfer_stats stats() const;
