@@ -82,6 +82,13 @@ void trimCache(const std::string &directory, uint64_t mostBytes) {
   }
 }
 
+namespace {
+
+/// With the key: an object under the name of another one is not that one.
+Sha256Digest digestOf(const std::string &key, std::string_view object) { return Sha256().update(key).update(object).finish(); }
+
+} // namespace
+
 std::optional<std::vector<char>> ObjectCache::find(const std::string &key) const {
   if (place_.directory.empty())
     return std::nullopt;
@@ -90,7 +97,7 @@ std::optional<std::vector<char>> ObjectCache::find(const std::string &key) const
   if (!text.ok() || text->size() < digestBytes)
     return std::nullopt;
   std::string_view object = std::string_view(*text).substr(digestBytes);
-  Sha256Digest digest = sha256(object);
+  Sha256Digest digest = digestOf(key, object);
   if (std::memcmp(digest.data(), text->data(), digestBytes) != 0)
     return std::nullopt;
   return std::vector<char>(object.begin(), object.end());
@@ -110,7 +117,7 @@ Status ObjectCache::keep(const std::string &key, std::span<const char> object) c
     return makeError(ErrorKind::Failed, "NB0907",
                      place_.directory + ": cannot make the cache directory: " + failed.message());
   std::string_view bytes(object.data(), object.size());
-  Sha256Digest digest = sha256(bytes);
+  Sha256Digest digest = digestOf(key, bytes);
   std::string text(reinterpret_cast<const char *>(digest.data()), digest.size());
   text += bytes;
   return writeFileAtomically(path(key), std::as_bytes(std::span(text)));

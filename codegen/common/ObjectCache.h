@@ -39,7 +39,7 @@ public:
   /// An empty directory name makes a cache that holds nothing.
   explicit ObjectCache(CachePlace place) : place_(std::move(place)) {}
 
-  /// The object, or nothing when it is absent or its content does not match its recorded digest.
+  /// The object, or nothing when it is absent, its content does not match its recorded digest, or it was kept under another key.
   std::optional<std::vector<char>> find(const std::string &key) const;
   /// Keeps an object, under its name only when complete, whoever writes at the same time. NB0907 when the directory cannot
   /// be made; errors of support/File.h. Neither in an optional cache.

@@ -77,6 +77,19 @@ TEST_F(CacheTest, AnOptionalCacheMayFail) {
   EXPECT_FALSE(none.find("key"));
 }
 
+TEST_F(CacheTest, AnObjectUnderTheNameOfAnother) {
+  const ObjectCache cache({path("c"), false});
+  ASSERT_TRUE(cache.store("one", objectOf('1', 100)).ok());
+  ASSERT_TRUE(cache.store("two", objectOf('2', 100)).ok());
+  std::filesystem::rename(path("c/one.o"), path("c/x.o"));
+  std::filesystem::copy_file(path("c/two.o"), path("c/one.o"));
+  EXPECT_FALSE(cache.find("one"));
+  EXPECT_EQ(cache.find("two"), objectOf('2', 100));
+  std::filesystem::remove(path("c/one.o"));
+  std::filesystem::rename(path("c/x.o"), path("c/one.o"));
+  EXPECT_EQ(cache.find("one"), objectOf('1', 100));
+}
+
 TEST_F(CacheTest, WritersAtTheSameTime) {
   // Four processes write and read the same keys; what is found is always a whole object of that key.
   std::vector<pid_t> children;
