@@ -437,6 +437,28 @@ def bad_input(case):
         check(b"junk.ninfer" in done.stderr, done.stderr.decode())
 
 
+def closed_streams(case):
+    """Closed standard streams: no file that a tool opens takes their numbers."""
+    model = case.convert("w8")
+    plan = case.build(model, "--target", "cpu:x86-64-v3", "--max-context", 64)
+    execute, other = case.tool("ninfer-exec"), f"{case.tmp}/other.bin"
+    # Without this the plan was descriptor 0, and its bytes the prompt.
+    done = subprocess.run(["sh", "-c", f"exec '{execute}' '{plan}' <&-"], capture_output=True)
+    check(done.returncode == 2 and b"standard input: the prompt is empty" in done.stderr, f"{done}")
+    done = subprocess.run(["sh", "-c", f"exec '{execute}' '{plan}' -p a -n 3 >&-"], capture_output=True)
+    check(done.returncode == 1 and b"NB0906" in done.stderr, f"{done}")
+    # What is written to a closed stream stays out of the files a tool writes at the time.
+    each = f"{case.tmp}/each.csv"
+    command = f"exec '{execute}' perplexity '{plan}' --tokens {','.join(['5'] * 32)} -c 32 --each '{each}'"
+    check(subprocess.run(["sh", "-c", command], stdout=subprocess.DEVNULL).returncode == 0, command)
+    want = open(each).read()
+    subprocess.run(["sh", "-c", command + " >&- 2>&-"])
+    check(open(each).read() == want and want.startswith("window,"), open(each).read())
+    subprocess.run(["sh", "-c", f"exec '{case.tool('ninfer-build')}' '{model}' -o '{other}' --target cpu:x86-64-v3 --max-context 64 <&- >&- 2>&-"])
+    check(open(other, "rb").read() == open(plan, "rb").read(), "a plan built without standard streams")
+    check(subprocess.run([execute, "--help"], stdout=open("/dev/full", "wb"), stderr=subprocess.DEVNULL).returncode == 1, "--help on a full disk")
+
+
 def leftovers(case, before):
     return sorted(set(os.listdir(case.tmp)) - set(before))
 
@@ -487,7 +509,7 @@ CASES |= {f"hybrid-transformers-{k}": (lambda c, k=k: hybrid_transformers(c, k))
 CASES |= {f"vision-transformers-{k}": (lambda c, k=k: vision_transformers(c, k)) for k in ("vision", "dense-vision-mtp")}
 CASES |= {f.__name__.replace("_", "-"): f for f in (
     embed_images, layer_traces, prefill_equals_decode, greedy_equal, accuracy, hybrid_demo, speculative, identical_rebuild, memory_and_kernels,
-    bad_plans, bad_input,
+    bad_plans, bad_input, closed_streams,
     kill_while_writing, full_disk)}
 
 

@@ -2,6 +2,8 @@
 // error.
 #include "tools/ninfer-build/Options.h"
 
+#include "support/StandardStreams.h"
+
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
@@ -99,6 +101,7 @@ int runBuild(CommandLine &line) {
 } // namespace
 
 int main(int argc, char **argv) {
+  reserveStandardStreams();
   std::signal(SIGXFSZ, SIG_IGN); // a file size limit is an error of the write, not the end
   installHandlers();
   std::set_new_handler([] {

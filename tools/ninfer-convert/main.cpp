@@ -2,6 +2,7 @@
 // options in, report on stdout, everything else on stderr, exit code by the kind of the error.
 #include "convert/Converter.h"
 #include "convert/Report.h"
+#include "support/StandardStreams.h"
 #include "tools/ninfer-convert/NotEmpty.h"
 #include "tools/ninfer-convert/UpgradeCommand.h"
 
@@ -137,6 +138,7 @@ Result<ConvertOptions> toOptions(const Arguments &a) {
 } // namespace
 
 int main(int argc, char **argv) {
+  reserveStandardStreams();
   std::signal(SIGXFSZ, SIG_IGN); // a file size limit is an error of the write, not the end
   if (argc > 1 && std::string_view(argv[1]) == "upgrade") {
     std::signal(SIGINT, onInterrupt);

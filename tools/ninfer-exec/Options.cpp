@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <cstdio>
+#include <iostream>
 
 namespace ninfer::exec {
 
@@ -126,8 +127,10 @@ int parse(CLI::App &app, int argc, char **argv) {
           if (text.empty())
             throw CLI::ValidationError(option->get_name(), "expected a number, got an empty text");
   } catch (const CLI::ParseError &error) {
-    if (error.get_exit_code() == 0)
-      return app.exit(error);
+    if (error.get_exit_code() == 0) { // --help, --version
+      app.exit(error);
+      return std::cout.flush() ? 0 : report(makeError(ErrorKind::Failed, "NB0906", "cannot write to stdout"));
+    }
     std::string message = error.what();
     for (char &c : message)
       if (c == '\n')

@@ -1,6 +1,8 @@
 // ninfer-exec: runs a compiled plan. Chooses the command; everything else is in the files beside this one.
 #include "tools/ninfer-exec/Options.h"
 
+#include "support/StandardStreams.h"
+
 #include <csignal>
 #include <cstring>
 #include <exception>
@@ -11,6 +13,7 @@ using namespace ninfer;
 using namespace ninfer::exec;
 
 int main(int argc, char **argv) {
+  reserveStandardStreams();
   std::signal(SIGXFSZ, SIG_IGN); // a file size limit is an error of the write, not the end
   markStart();
   installSignalHandlers();

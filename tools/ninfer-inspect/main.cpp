@@ -2,6 +2,8 @@
 // commands; a first word that is no command is a file.
 #include "tools/ninfer-inspect/Command.h"
 
+#include "support/StandardStreams.h"
+
 #include <csignal>
 #include <cstring>
 #include <filesystem>
@@ -25,6 +27,7 @@ constexpr Command kCommands[] = {
 std::string helpText() {
   std::string out = R"(usage: ninfer-inspect COMMAND MODEL.ninfer ... [options]
        ninfer-inspect PLAN.bin [--kernels] [--trace] [--ledger] [-t THREADS]
+       ninfer-inspect PACKED.bin [--hash]
 
 Commands on artifacts (ninfer-inspect COMMAND --help):
 )";
@@ -38,7 +41,8 @@ A plan, told from its first bytes: model, artifact, targets, provenance (no opti
   --kernels     one line per kernel
   --trace       every operation, its kernel, why, and the rejected candidates
   --ledger      memory of one context for THREADS threads (default 1)
-An artifact without a command: as ls.
+An artifact without a command: as ls. Packed weights of ninfer-build --prepack: header and sections, or
+  --hash        read all of it: SHA-256 of every section, zeros between them
 
   -h, --help   --version
 
@@ -74,6 +78,7 @@ int unknownCommand(const std::string &word) {
 } // namespace
 
 int main(int argc, char **argv) {
+  reserveStandardStreams();
   std::signal(SIGXFSZ, SIG_IGN); // a file size limit is an error of the write, not the end
   const std::span<char *const> args(argv + (argc > 0), size_t(argc > 0 ? argc - 1 : 0));
   if (!args.empty())
