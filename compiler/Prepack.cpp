@@ -73,10 +73,14 @@ public:
   }
   Status write(std::span<const std::byte> bytes) {
     at_ += bytes.size();
+    hash_.update(bytes);
     return file_.write(bytes);
   }
 
-  Status section(const plan::Target &target, const PackedSection &section, const Artifact &artifact, std::span<const std::byte> payload) {
+  /// Fills in section.content.
+  Status section(const plan::Target &target, PackedSection &section, const Artifact &artifact, std::span<const std::byte> payload) {
+    NINFER_RETURN_IF_ERROR(zerosUpTo(section.offset));
+    hash_ = Sha256();
     constexpr uint64_t kResident = uint64_t(256) << 20; // of the payload; memory does not grow with the weights
     uint64_t read = 0;
     const plan::Phase &load = *PlanView::findPhase(target, plan::PhaseKind::Load);
@@ -102,13 +106,16 @@ public:
         read = 0;
       }
     }
-    return zerosUpTo(section.offset + section.bytes);
+    NINFER_RETURN_IF_ERROR(zerosUpTo(section.offset + section.bytes));
+    section.content = hash_.finish();
+    return {};
   }
 
 private:
   AtomicFile &file_;
   const PrepackOptions &options_;
   uint64_t at_ = 0;
+  Sha256 hash_; ///< of what was written since the section began
 };
 
 } // namespace
@@ -125,7 +132,7 @@ Result<PrepackSize> writePacked(AtomicFile &file, const PlanView &plan, const Ar
   for (const plan::Target *target : *plan->targets()) {
     if (!target->cuda() || !PlanView::findPhase(*target, plan::PhaseKind::Load))
       continue;
-    const PackedSection section{packingDigest(*target), end, target->cuda()->packed_bytes()};
+    const PackedSection section{packingDigest(*target), end, target->cuda()->packed_bytes(), {}};
     if (std::any_of(header.sections.begin(), header.sections.end(), [&](const PackedSection &s) { return s.packing == section.packing; }))
       continue;
     if (header.sections.size() == kPackedSections)
@@ -136,11 +143,10 @@ Result<PrepackSize> writePacked(AtomicFile &file, const PlanView &plan, const Ar
     end = alignUp(header.fileBytes);
   }
   Writer writer(file, options);
-  NINFER_RETURN_IF_ERROR(writer.write(encodePackedHeader(header)));
-  for (size_t i = 0; i < targets.size(); ++i) {
-    NINFER_RETURN_IF_ERROR(writer.zerosUpTo(header.sections[i].offset));
+  NINFER_RETURN_IF_ERROR(writer.zerosUpTo(kPackedHeaderBytes));
+  for (size_t i = 0; i < targets.size(); ++i)
     NINFER_RETURN_IF_ERROR(writer.section(*targets[i], header.sections[i], artifact, payload));
-  }
+  NINFER_RETURN_IF_ERROR(file.writeAt(0, encodePackedHeader(header)));
   return PrepackSize{header.fileBytes, header.sections.size()};
 }
 

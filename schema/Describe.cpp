@@ -72,6 +72,22 @@ uint64_t phaseFlops(const plan::Phase &phase, uint64_t rows) {
   return total;
 }
 
+std::string describePacked(const PackedHeader &header, const std::string &fileName) {
+  const auto sections = header.sections.size();
+  std::string out = "packed      " + fileName + ": " + formatBytes(header.fileBytes) + ", version " + std::to_string(kPackedVersion) +
+                    ", layout " + std::to_string(kPackedLayout) + " (panel-16x128), " + std::to_string(sections) +
+                    (sections == 1 ? " section\n" : " sections\n");
+  out += "made from   payload " + formatBytes(header.payloadBytes) + ", sample " + toHex(header.payloadSample) + "\n";
+  out += "signature   " + toHex(header.storageSignature) + "\n";
+  for (size_t i = 0; i < sections; ++i) {
+    const PackedSection &section = header.sections[i];
+    out += "section     " + std::to_string(i) + ": " + std::to_string(section.bytes) + " bytes at " + std::to_string(section.offset) + "\n";
+    out += "  packing   " + toHex(section.packing) + "\n";
+    out += "  sha256    " + toHex(section.content) + "\n";
+  }
+  return out;
+}
+
 std::string describePlan(const PlanView &view, const std::string &fileName) {
   const plan::Plan &plan = view.plan();
   const plan::ModelInfo &model = *plan.model();

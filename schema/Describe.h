@@ -3,6 +3,7 @@
 #ifndef NINFER_SCHEMA_DESCRIBE_H
 #define NINFER_SCHEMA_DESCRIBE_H
 
+#include "schema/PackedFile.h"
 #include "schema/View.h"
 
 #include <cstdint>
@@ -34,6 +35,8 @@ uint64_t phaseFlops(const plan::Phase &phase, uint64_t rows);
 
 /// Model, artifact, targets, sizes, provenance. `fileName` heads the page.
 std::string describePlan(const PlanView &view, const std::string &fileName);
+/// A file of packed weights: what it was made from, and its sections. `fileName` heads the page.
+std::string describePacked(const PackedHeader &header, const std::string &fileName);
 /// One line per kernel: launches per phase, family, profile, scratch, arguments.
 std::string describeKernels(const PlanView &view);
 /// Operation -> kernel -> why -> every other candidate with its reason, grouped by kernel and

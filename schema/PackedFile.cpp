@@ -11,7 +11,7 @@ namespace {
 
 // Offsets of the byte table.
 constexpr size_t kVersionAt = 8, kHeaderBytesAt = 12, kLayoutAt = 16, kCountAt = 20, kFileBytesAt = 24, kPayloadBytesAt = 32,
-                 kSignatureAt = 40, kSampleAt = 72, kDigestAt = 104, kSectionsAt = 192, kSectionBytes = 64;
+                 kSignatureAt = 40, kSampleAt = 72, kDigestAt = 104, kSectionsAt = 192, kSectionBytes = 96;
 constexpr uint64_t kAlign = 4096;
 
 void putDigest(std::byte *to, const Sha256Digest &digest) { std::memcpy(to, digest.data(), digest.size()); }
@@ -88,6 +88,7 @@ std::vector<std::byte> encodePackedHeader(const PackedHeader &header) {
     putDigest(at, header.sections[i].packing);
     storeLe64(at + 32, header.sections[i].offset);
     storeLe64(at + 40, header.sections[i].bytes);
+    putDigest(at + 64, header.sections[i].content);
   }
   putDigest(&bytes[kDigestAt], headerDigest(bytes));
   return bytes;
@@ -115,13 +116,31 @@ Result<PackedHeader> readPackedHeader(std::span<const std::byte> file, const std
     return bad(name, "expected 1 to " + number(kPackedSections) + " sections, got " + number(count));
   for (uint32_t i = 0; i < count; ++i) {
     const std::byte *at = &bytes[kSectionsAt + i * kSectionBytes];
-    const PackedSection section{digestAt(at), loadLe64(at + 32), loadLe64(at + 40)};
+    const PackedSection section{digestAt(at), loadLe64(at + 32), loadLe64(at + 40), digestAt(at + 64)};
     if (section.offset % kAlign || section.offset < kPackedHeaderBytes || section.bytes == 0 || section.offset > file.size() ||
         section.bytes > file.size() - section.offset)
       return bad(name, "section " + number(i) + " [" + number(section.offset) + ", +" + number(section.bytes) + ") is outside the file");
     header.sections.push_back(section);
   }
   return header;
+}
+
+Status checkPackedContent(std::span<const std::byte> file, const PackedHeader &header, const std::string &name) {
+  uint64_t end = kPackedHeaderBytes;
+  const auto zerosUpTo = [&](uint64_t to) -> Status {
+    for (; end < to; ++end)
+      if (file[end] != std::byte(0))
+        return bad(name, "byte " + number(end) + " between sections is not zero");
+    return {};
+  };
+  for (size_t i = 0; i < header.sections.size(); ++i) {
+    const PackedSection &section = header.sections[i];
+    NINFER_RETURN_IF_ERROR(zerosUpTo(section.offset));
+    if (const Sha256Digest got = sha256(file.subspan(section.offset, section.bytes)); got != section.content)
+      return bad(name, "section " + number(i) + ": SHA-256 is " + toHex(got) + ", the header has " + toHex(section.content));
+    end = std::max(end, section.offset + section.bytes);
+  }
+  return zerosUpTo(file.size());
 }
 
 Result<PackedSection> findPackedSection(const PackedHeader &header, const std::string &name, const plan::Target &target,

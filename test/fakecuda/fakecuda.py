@@ -241,6 +241,16 @@ def prepack(case):
             f.write(change(data) or data)
         return path
 
+    # The digests in the header are those of what was written, and cover it.
+    inspect = case.tool("ninfer-inspect")
+    page = case.run(inspect, packed, "--hash").stdout.decode()
+    with open(packed, "rb") as f:
+        digest = hashlib.sha256(f.read()[4096:]).hexdigest()
+    check(digest in page and "content     agrees" in page, page)
+    for at in (4096, size // 2, size - 1):
+        done = case.run(inspect, changed("content", lambda d: d.__setitem__(at, d[at] ^ 1)), "--hash", code=3)
+        check(b"NB0647" in done.stderr and digest.encode() in done.stderr and not done.stdout, done.stderr.decode())
+
     # Other weights of equal storage: one code of the artifact is another.
     data = bytearray(open(case.model("w8"), "rb").read())
     data[len(data) // 2] ^= 1
@@ -254,7 +264,7 @@ def prepack(case):
     refused(3, "truncated", file=changed("short", lambda d: d[:-1]))
     refused(3, "something was appended", file=changed("long", lambda d: d + b"0"))
     refused(3, "the header is damaged", file=changed("flip", lambda d: d.__setitem__(50, d[50] ^ 1)))
-    refused(4, "file: version 2, this build: 1", file=changed("version", lambda d: d.__setitem__(8, 2)))
+    refused(4, "file: version 1, this build: 2", file=changed("version", lambda d: d.__setitem__(8, 1)))
     refused(3, "not a file of ninfer-build --prepack", file=case.model("w8"))
     refused(3, "NB0901", file=f"{case.tmp}/none")
 

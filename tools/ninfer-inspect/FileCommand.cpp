@@ -1,5 +1,5 @@
 // A file without a command: a plan is verified as the runtime verifies it before a word of it is
-// printed; an artifact is listed as `ls` lists it.
+// printed, and so is the header of packed weights; an artifact is listed as `ls` lists it.
 #include "inspect/List.h"
 #include "schema/Describe.h"
 #include "support/File.h"
@@ -32,6 +32,17 @@ Result<std::string> planPage(const MappedFile &file, const std::string &name,
   return out.empty() ? describePlan(*view, name) : out;
 }
 
+Result<std::string> packedPage(const MappedFile &file, const std::string &name, bool hash) {
+  NINFER_ASSIGN_OR_RETURN(const PackedHeader header, readPackedHeader(file.bytes(), name));
+  std::string out = describePacked(header, name);
+  if (hash) {
+    file.advise(MappedFile::Access::Sequential);
+    NINFER_RETURN_IF_ERROR(checkPackedContent(file.bytes(), header, name));
+    out += "content     agrees: every byte is the one the header was written for\n";
+  }
+  return out;
+}
+
 Result<std::string> page(const Arguments &arguments) {
   NINFER_ASSIGN_OR_RETURN(const uint64_t threads, arguments.number("--threads", 1, 1, 1024));
   const std::string &name = arguments.positionals()[0];
@@ -44,6 +55,11 @@ Result<std::string> page(const Arguments &arguments) {
     return status;
   }
   const auto bytes = file->bytes();
+  const bool packed = bytes.size() >= sizeof kPackedMagic && std::memcmp(bytes.data(), kPackedMagic, sizeof kPackedMagic) == 0;
+  if (packed && !arguments.has("--kernels") && !arguments.has("--trace") && !arguments.has("--ledger"))
+    return packedPage(*file, name, arguments.has("--hash"));
+  if (arguments.has("--hash"))
+    return usageError("", "--hash without a command is about packed weights, but " + name + " is " + describeFileKind(name));
   if (bytes.size() < 6 ||
       (std::memcmp(bytes.data(), "NINFER", 6) != 0 && std::memcmp(bytes.data(), "NINPRT", 6) != 0))
     return planPage(*file, name, arguments, threads);
@@ -59,7 +75,7 @@ Result<std::string> page(const Arguments &arguments) {
 int runFile(std::span<char *const> args) {
   auto arguments = Arguments::parse(
       "", args,
-      {{"--kernels", false}, {"--trace", false}, {"--ledger", false}, {"-t/--threads", true}},
+      {{"--hash", false}, {"--kernels", false}, {"--trace", false}, {"--ledger", false}, {"-t/--threads", true}},
       {"file"});
   if (!arguments.ok())
     return fail(arguments.error());

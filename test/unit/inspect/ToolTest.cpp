@@ -1,4 +1,5 @@
 // ninfer-inspect as a program: exit codes, what goes to which stream, and that JSON is JSON.
+#include "schema/PackedFile.h"
 #include "test/unit/inspect/TestModel.h"
 
 #include <sys/stat.h>
@@ -68,6 +69,34 @@ TEST_F(InspectTool, HelpOfEveryCommand) {
   EXPECT_NE(run({"parity", "--help"}).out.find("Dense decoders (Llama, Qwen3) only"),
             std::string::npos);
   EXPECT_EQ(run({"--version"}).out.find("ninfer-inspect "), 0u);
+}
+
+TEST_F(InspectTool, PackedWeights) {
+  ninfer::PackedHeader header;
+  header.fileBytes = 4096 + 300;
+  header.sections = {{{}, 4096, 300, ninfer::sha256(std::string(300, 'w'))}};
+  const std::vector<std::byte> head = ninfer::encodePackedHeader(header);
+  std::string bytes(reinterpret_cast<const char *>(head.data()), head.size());
+  bytes += std::string(300, 'w');
+  const std::string file = (folder_ / "weights.packed").string();
+  const auto write = [&] { std::ofstream(file, std::ios::binary) << bytes; };
+  write();
+  const Outcome page = run({file}), hash = run({file, "--hash"});
+  EXPECT_EQ(page.code, 0) << page.err;
+  EXPECT_NE(page.out.find("section     0: 300 bytes at 4096\n"), std::string::npos) << page.out;
+  EXPECT_EQ(hash.code, 0) << hash.err;
+  EXPECT_EQ(hash.out.rfind(page.out + "content     agrees", 0), 0u) << hash.out;
+  bytes[4200] ^= 1;
+  write();
+  EXPECT_EQ(run({file}).out, page.out); // the header is whole
+  expectError({file, "--hash"}, 3, "error[NB0647]: " + file + ": packed weights: section 0: SHA-256 is ");
+  bytes.pop_back();
+  write();
+  expectError({file}, 3, "expected 4396 bytes, got 4395");
+  bytes[8] = 9;
+  write();
+  expectError({file}, 4, "file: version 9, this build: 2");
+  expectError({file_, "--hash"}, 2, "--hash without a command is about packed weights, but " + file_ + " is a .ninfer artifact");
 }
 
 TEST_F(InspectTool, PlansAndFilesWithoutACommand) {
