@@ -19,6 +19,7 @@ PEERS = {"q4": [("Q4_0", 2), ("Q4_K", 15)], "q5": [("Q5_0", 8), ("Q5_K", 17)], "
 # load: open up to a context; first token: and one token; start: the first token without the time the same token takes once more
 STARTS = ("load s", "first token s", "start s")
 PROMPTS, GENERATED = [2, 4, 8, 16, 128, 512], 64
+DEEP = 32  # tokens generated behind each of --contexts
 
 
 def run(*command, **options):
@@ -42,8 +43,9 @@ class Bench:
         if not os.path.exists(artifact):
             run(f"{self.bin}/ninfer-convert", self.path(name, "f16.gguf"), "-o", artifact, "--recipe", recipe, "--no-tokenizer",
                 "--activation-policy", self.args.policy, "--report", "none")
-        run(f"{self.bin}/ninfer-build", artifact, "-o", plan, "--max-context", "1024", "--prefill-chunk", "512", "--report", "none",
-            "--cache", self.path("kernels"))
+        room = max([1024] + [depth + DEEP + 8 for depth in self.args.contexts])
+        run(f"{self.bin}/ninfer-build", artifact, "-o", plan, "--max-context", room, "--prefill-chunk", "512", "--report", "none",
+            "--kv-dtype", self.args.kv, "--cache", self.path("kernels"))
         return artifact, plan
 
     def theirs(self, name, kind, ftype):
@@ -80,6 +82,32 @@ class Bench:
                 peer[state].append(self.measure_theirs(model, threads, []))
         return mine, peer
 
+    def deep_ours(self, plan, threads):
+        depths = ",".join(map(str, self.args.contexts))
+        rows = json.loads(run(f"{self.bin}/ninfer-exec", "bench", plan, "-t", threads, "-p", "0", "-n", DEEP, "-d", depths, "-r", 1,
+                              "--no-warmup", "-o", "json"))
+        return {row["test"]: row["t/s"] for row in rows}
+
+    def deep_theirs(self, model, threads, flash):
+        return json.loads(run(sys.executable, f"{HERE}/peer.py", "contexts", model, threads, ",".join(map(str, self.args.contexts)), DEEP,
+                              flash))
+
+    def contexts(self, name, recipe, kind, ftype, threads):
+        """Rows of decode speed against context, the peer with and without its flash attention; the three take turns."""
+        _, plan = self.ours(name, recipe)
+        model = self.theirs(name, kind, ftype)
+        rounds = []
+        for _ in range(self.args.rounds):
+            rounds.append(dict(ninfer=self.deep_ours(plan, threads), on=self.deep_theirs(model, threads, "on"),
+                               off=self.deep_theirs(model, threads, "off")))
+        for depth in self.args.contexts:
+            test = f"tg{DEEP} @ d{depth}"
+            mine, on, off = ([r[who][test] for r in rounds] for who in ("ninfer", "on", "off"))
+            ratios = [statistics.median(a / b for a, b in zip(mine, peer)) for peer in (on, off)]
+            print(f"| {recipe} {self.args.kv} | {kind} | {threads} | {depth} | {spread(mine)} | {spread(on)} | {spread(off)} | {ratios[0]:.2f} | "
+                  f"{ratios[1]:.2f} |", flush=True)
+        return dict(model=name, recipe=recipe, peer=kind, kv=self.args.kv, threads=int(threads), contexts=rounds)
+
     def compare(self, name, recipe, kind, ftype, threads):
         artifact, plan = self.ours(name, recipe)
         model = self.theirs(name, kind, ftype)
@@ -104,6 +132,12 @@ def spread(values):
     return f"{statistics.median(values):.1f} [{min(values):.1f} .. {max(values):.1f}]"
 
 
+def save(path, everything):
+    if path:
+        with open(path, "w") as f:
+            json.dump(everything, f, indent=1)
+
+
 def main():
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ap.add_argument("--build", required=True, help="build folder of ninfer")
@@ -114,6 +148,9 @@ def main():
     ap.add_argument("--rounds", type=int, default=5)
     ap.add_argument("--policy", default="AllowA8", choices=["A16Only", "AllowA8"])
     ap.add_argument("--start", action="store_true", help="cold and warm starts only")
+    ap.add_argument("--contexts", default=[], type=lambda text: sorted(int(n) for n in text.split(",")),
+                    help="instead: decode speed after so many tokens (128,1024,4000), beside the peer with flash attention and without")
+    ap.add_argument("--kv", default="bf16", choices=["bf16", "f32", "int8"], help="cache of ninfer (the peer's is f16)")
     ap.add_argument("--json", help="write every measurement here")
     args = ap.parse_args()
     bench, everything = Bench(args), []
@@ -124,6 +161,15 @@ def main():
         models.write(name, bench.path(name, "f16.gguf"))
         print(f"\n## {name}\n\n{cpu}, {os.cpu_count()} CPUs, load {os.getloadavg()[0]:.1f}; medians of {args.rounds} [range]; ratio: median of the "
               "rounds' ratios\n", flush=True)
+        if args.contexts:
+            print("| ninfer | llama.cpp | threads | context | ninfer t/s | llama.cpp t/s, flash attention | without | ratio | ratio |")
+            print("|---|---|---|---|---|---|---|---|---|")
+            for recipe in args.recipes.split(","):
+                for kind, ftype in PEERS[recipe][:1]:
+                    for threads in args.threads.split(","):
+                        everything.append(bench.contexts(name, recipe, kind, ftype, threads))
+            save(args.json, everything)
+            continue
         print("| ninfer | MB | llama.cpp | MB | threads | test | ninfer t/s | llama.cpp t/s | ratio | GB/s of the probe's |")
         print("|---|---|---|---|---|---|---|---|---|---|")
         for recipe in args.recipes.split(","):
@@ -159,9 +205,7 @@ def main():
                             share = f"{statistics.median(a) * sizes[0] / 1e3:.1f} of {bandwidth:.1f}"
                         print(f"| {recipe} | {sizes[0]:.0f} | {kind} | {sizes[1]:.0f} | {threads} | {test} | {spread(a)} | {spread(b)} | "
                               f"{statistics.median(x / y for x, y in zip(a, b)):.2f} | {share} |", flush=True)
-        if args.json:
-            with open(args.json, "w") as f:
-                json.dump(everything, f, indent=1)
+        save(args.json, everything)
 
 
 if __name__ == "__main__":

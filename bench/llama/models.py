@@ -4,9 +4,9 @@ import os
 import numpy as np
 
 SHAPES = {
-    "smollm2-135m": dict(arch="llama", hidden=576, layers=30, heads=9, kv=3, dim=64, inner=1536, vocab=49152, theta=100000.0),
-    "qwen3-0.6b": dict(arch="qwen3", hidden=1024, layers=28, heads=16, kv=8, dim=128, inner=3072, vocab=151936, theta=1e6),
-    "qwen3-1.7b": dict(arch="qwen3", hidden=2048, layers=28, heads=16, kv=8, dim=128, inner=6144, vocab=151936, theta=1e6),
+    "smollm2-135m": dict(arch="llama", hidden=576, layers=30, heads=9, kv=3, dim=64, inner=1536, vocab=49152, theta=100000.0, positions=8192),
+    "qwen3-0.6b": dict(arch="qwen3", hidden=1024, layers=28, heads=16, kv=8, dim=128, inner=3072, vocab=151936, theta=1e6, positions=40960),
+    "qwen3-1.7b": dict(arch="qwen3", hidden=2048, layers=28, heads=16, kv=8, dim=128, inner=6144, vocab=151936, theta=1e6, positions=40960),
 }
 EPS = 1e-6
 
@@ -19,7 +19,7 @@ def write(name, path):
     s = SHAPES[name]
     w = gguf.GGUFWriter(path + ".part", s["arch"], use_temp_file=True)
     w.add_name(f"random {name}")
-    w.add_context_length(4096)
+    w.add_context_length(s["positions"])
     w.add_embedding_length(s["hidden"])
     w.add_block_count(s["layers"])
     w.add_feed_forward_length(s["inner"])

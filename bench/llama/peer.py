@@ -3,6 +3,7 @@
 
 usage: peer.py quantize SOURCE OUT FTYPE
        peer.py bench MODEL THREADS PROMPTS GENERATED     (PROMPTS: comma-separated row counts of one batch, "": start only)
+       peer.py contexts MODEL THREADS DEPTHS GENERATED FLASH    (DEPTHS: rising; FLASH: on or off) decode after so many tokens
 """
 import ctypes
 import json
@@ -72,11 +73,47 @@ def bench(path, threads, prompts, generated):
     print(json.dumps(out))
 
 
+def contexts(path, threads, depths, generated, flash):
+    """Decode speed behind each depth, and of the prompt between two depths; the context is filled once."""
+    model = L.llama_model_load_from_file(path.encode(), L.llama_model_default_params())
+    p = L.llama_context_default_params()
+    p.n_ctx, p.n_batch, p.n_ubatch, p.n_threads, p.n_threads_batch = depths[-1] + generated + 8, 512, 512, threads, threads
+    p.flash_attn_type = L.LLAMA_FLASH_ATTN_TYPE_ENABLED if flash == "on" else L.LLAMA_FLASH_ATTN_TYPE_DISABLED
+    context = L.llama_init_from_model(model, p)
+    memory = L.llama_get_memory(context)
+    vocab = L.llama_vocab_n_tokens(L.llama_model_get_vocab(model))
+
+    def decode(first, count):
+        array = (L.llama_token * count)(*[(i * 3701 + 11) % vocab for i in range(first, first + count)])
+        if L.llama_decode(context, L.llama_batch_get_one(array, count)) != 0:
+            sys.exit("llama_decode failed")
+        L.llama_synchronize(context)
+
+    out, filled = {}, 0
+    for depth in depths:
+        start, begun = time.perf_counter(), filled
+        while filled < depth:
+            count = min(512, depth - filled)
+            decode(filled, count)
+            filled += count
+        out[f"pp {begun}..{depth}"] = (depth - begun) / (time.perf_counter() - start)
+        decode(depth, 1)  # warm
+        start = time.perf_counter()
+        for i in range(generated):
+            decode(depth + 1 + i, 1)
+        out[f"tg{generated} @ d{depth}"] = generated / (time.perf_counter() - start)
+        if not L.llama_memory_seq_rm(memory, 0, depth, -1):
+            sys.exit("llama_memory_seq_rm failed")
+    print(json.dumps(out))
+
+
 def main():
     L.llama_backend_init()
     L.llama_log_set(quiet, ctypes.c_void_p(0))
     if sys.argv[1] == "quantize":
         quantize(*sys.argv[2:5])
+    elif sys.argv[1] == "contexts":
+        contexts(sys.argv[2], int(sys.argv[3]), [int(n) for n in sys.argv[4].split(",")], int(sys.argv[5]), sys.argv[6])
     else:
         bench(sys.argv[2], int(sys.argv[3]), [int(n) for n in sys.argv[4].split(",") if n], int(sys.argv[5]))
 

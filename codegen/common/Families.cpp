@@ -530,10 +530,11 @@ uint64_t scratchBound(const KernelSignature &signature, const KernelFamily &fami
   };
   if (signature.op == OpKind::FullAttention) // a block of keys and values, the scores, sums of 256 queries
     return (64 * (2 * bounded(signature.headDim, 1 << 20) + 160 + 4) + 512) * 4;
-  if (signature.op == OpKind::Attention) { // scores of one block of positions; of many rows a decoded block, 12 queries, their
-                                           // scores, sums of 1024 queries
-    const uint64_t dim = (bounded(signature.headDim, 1 << 20) + 31) / 32 * 32;
-    return signature.rows.max > 16 ? ((2 * 128 + 12) * dim + 12 * 128 + 2 * 1024) * 4 : 4096;
+  if (signature.op == OpKind::Attention) { // scores of a block, 32 queries and their sums, scales of an int8 block; of many rows a
+                                           // decoded block, 12 queries, their scores, sums of 1024 queries
+    const uint64_t dim = bounded(signature.headDim, 1 << 20), padded = (dim + 31) / 32 * 32;
+    const uint64_t few = (4 * 512 + 32 * 2 * (1 + padded) + 512 * 2 * ((dim + 63) / 64)) * 4;
+    return signature.rows.max > 16 ? std::max(few, ((2 * 128 + 12) * padded + 12 * 128 + 2 * 1024) * 4) : few;
   }
   if (signature.op == OpKind::RopeAppend) // one rotated key
     return bounded(signature.headDim, 1 << 20) * 4 + 64;

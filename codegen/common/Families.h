@@ -114,7 +114,8 @@ struct FusionLimits {
 FusionLimits fusionLimits(std::string_view executor, int64_t rows);
 
 /// Upper bound of the per-thread scratch of one call, bytes: normalised row, packed activations
-/// (once per distinct group size), one tile of results; attention: one block of scores; full attention: packed keys and values; delta rule:
+/// (once per distinct group size), one tile of results; attention: scores of a block, queries and sums
+/// of a pass, scales; full attention: packed keys and values; delta rule:
 /// one block of normalised rows. Built-ins use none. Admission refuses more than kMaxScratchBytes.
 uint64_t scratchBound(const KernelSignature &signature, const KernelFamily &family);
 inline constexpr uint64_t kMaxScratchBytes = uint64_t{256} << 20;

@@ -108,7 +108,7 @@ LogicalResult AttentionLowering::run() {
   keys = planes[0];
   values = planes[1];
   out = l.resultPointer(0);
-  int64_t scratchBytes = microAttentionScratchBytes();
+  int64_t scratchBytes = microAttentionScratchBytes(dim);
   if (takesMany())
     scratchBytes = std::max(scratchBytes, microManyAttentionScratchBytes(dim));
   scratch = b.scratch(static_cast<uint64_t>(scratchBytes));

@@ -115,8 +115,8 @@ NI_EXPORT ni_attention_f32(const float *q, int64_t q_stride, int64_t rows, int64
 NI_EXPORT ni_attention_int8(const float *q, int64_t q_stride, int64_t rows, int64_t heads, const void *k,
                             const void *k_scales, const void *v, const void *v_scales, int64_t length, int64_t dim,
                             float scale, float *out, int64_t out_stride, void *scratch) {
-  const micro::Int8Cache keys{static_cast<const int8_t *>(k), static_cast<const uint16_t *>(k_scales)};
-  const micro::Int8Cache values{static_cast<const int8_t *>(v), static_cast<const uint16_t *>(v_scales)};
+  const micro::Int8Cache keys{static_cast<const int8_t *>(k), static_cast<const uint16_t *>(k_scales), nullptr};
+  const micro::Int8Cache values{static_cast<const int8_t *>(v), static_cast<const uint16_t *>(v_scales), nullptr};
   micro::attention(q, q_stride, rows, heads, keys, values, length, dim, scale, out, out_stride, scratch);
 }
 

@@ -84,8 +84,18 @@ constexpr int64_t microFullAttentionScratchBytes(int64_t dim) {
   return (kMicroFullKeys * (dim + microRoundUp(dim, kMicroFullPad) + kMicroFullGroup) + 2 * kMicroFullQueries) * 4;
 }
 
-/// Size of `scratch` of ni_attention_*, for every head size and length.
-constexpr int64_t microAttentionScratchBytes() { return 4096; }
+/// Channels of a group that share one scale in the int8 KV codec; the last group of a head may be shorter.
+inline constexpr int64_t kMicroKvGroup = 64;
+
+/// Positions that ni_attention_* takes at a time, queries that share one pass over the cache, a multiple of the channels
+/// that every level takes at a time.
+inline constexpr int64_t kMicroAttentionBlock = 512, kMicroAttentionQueries = 32, kMicroAttentionPad = 32;
+/// Size of `scratch` of ni_attention_*, for every number of rows and every length: scores of four queries, of every query
+/// its largest score, total, channels and sums; scales of a block of keys and values.
+constexpr int64_t microAttentionScratchBytes(int64_t dim) {
+  return (4 * kMicroAttentionBlock + kMicroAttentionQueries * 2 * (1 + microRoundUp(dim, kMicroAttentionPad)) +
+          kMicroAttentionBlock * 2 * (microRoundUp(dim, kMicroKvGroup) / kMicroKvGroup)) * 4;
+}
 
 /// Positions that ni_attention_many_* decodes at a time, queries that share them, queries of one tile at most, and a
 /// multiple of the channels that every level takes at a time.
@@ -107,8 +117,6 @@ constexpr int64_t microGatedDeltaScratchBytes(int64_t dk, bool peek) {
   return kMicroDeltaTokens * (microRoundUp(dk, 16) * 8 + 32) + (peek ? kMicroDeltaRows * dk * 4 : 0);
 }
 
-/// Channels of a group that share one scale in the int8 KV codec; the last group of a head may be shorter.
-inline constexpr int64_t kMicroKvGroup = 64;
 /// A plane (keys or values) of an int8 KV cache: codes [kv_heads][capacity][dim] int8, padded to 64 bytes, then
 /// scales [kv_heads][capacity][ceil(dim / 64)] binary16. Byte offset of the scales, and bytes of the plane.
 constexpr int64_t microKvInt8ScalesOffset(int64_t kv_heads, int64_t capacity, int64_t dim) {
@@ -200,7 +208,8 @@ void ni_kv_store_int8(const float *x, int64_t kv_heads, int64_t dim, int64_t cap
 /// Query (r, h) is q + r * q_stride + h * dim, r < rows, h < heads; its result goes to out + r * out_stride + h * dim.
 /// k and v: that kv head's [capacity][dim]. Row r attends the first `length + r` positions (length >= 1).
 /// A single query head at one position is rows = heads = 1. Scores are scaled by `scale`; sums in float32.
-/// More rows and heads in one call read the cache fewer times: up to 4 queries share one pass.
+/// More rows and heads in one call read the cache fewer times: up to kMicroAttentionQueries share one pass. A query has the
+/// same bits whatever queries are beside it. scratch: microAttentionScratchBytes(dim).
 void ni_attention_bf16(const float *q, int64_t q_stride, int64_t rows, int64_t heads, const void *k, const void *v,
                        int64_t length, int64_t dim, float scale, float *out, int64_t out_stride, void *scratch);
 void ni_attention_f32(const float *q, int64_t q_stride, int64_t rows, int64_t heads, const void *k, const void *v,

@@ -138,6 +138,10 @@ NI_INLINE F keepFrom(F x, F bound, F value) {
 NI_INLINE F selectBelow(int64_t n, F a, F b) {
   return _mm512_mask_blend_ps(_mm512_cmpgt_epi32_mask(set32(int(n)), lanesI()), b, a);
 }
+/// a in lanes whose `place` is below n, else b
+NI_INLINE F selectPlaces(I place, int64_t n, F a, F b) {
+  return _mm512_mask_blend_ps(_mm512_cmpgt_epi32_mask(set32(int(n)), place), b, a);
+}
 NI_INLINE float firstLane(F v) { return _mm512_cvtss_f32(v); }
 
 NI_INLINE F loadBf16(const uint16_t *p) {
@@ -146,6 +150,10 @@ NI_INLINE F loadBf16(const uint16_t *p) {
 NI_INLINE F loadBf16Part(const uint16_t *p, int64_t n) {
   return castF(sll32<16>(_mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(__mmask16((1u << n) - 1), p))));
 }
+/// The upper 16 bits of every lane in place.
+NI_INLINE I highWords(I v) { return _mm512_and_si512(v, set32(int(0xffff0000))); }
+/// n words of 16 bits (below 2 * kLanes), then zeros.
+NI_INLINE I loadWordsPart(const uint16_t *p, int64_t n) { return _mm512_maskz_loadu_epi16((1u << n) - 1, p); }
 NI_INLINE void storeBf16(uint16_t *p, F v) {
   const I u = castI(v);
   const I odd = _mm512_and_si512(srl32<16>(u), set32(1));
@@ -163,6 +171,32 @@ NI_INLINE float maxLane(F v) { return _mm512_reduce_max_ps(v); }
 NI_INLINE __m128 fold128(F v) {
   const __m256 h = _mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));
   return _mm_add_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));
+}
+
+/// Quarters of the lane sums of four registers: quarter q of the result holds, in order, what quarter q of each sums to.
+NI_INLINE F sumQuarters(const F *v) {
+  const F a = add(_mm512_unpacklo_ps(v[0], v[1]), _mm512_unpackhi_ps(v[0], v[1]));
+  const F b = add(_mm512_unpacklo_ps(v[2], v[3]), _mm512_unpackhi_ps(v[2], v[3]));
+  return add(_mm512_shuffle_ps(a, b, 0x44), _mm512_shuffle_ps(a, b, 0xee));
+}
+/// Lane j: the sum of the lanes of v[j], added in the same order for every j.
+NI_INLINE F sumLanes(const F (&v)[16]) {
+  const F a = sumQuarters(v), b = sumQuarters(v + 4), c = sumQuarters(v + 8), d = sumQuarters(v + 12);
+  const F ab = add(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xee));
+  const F cd = add(_mm512_shuffle_f32x4(c, d, 0x44), _mm512_shuffle_f32x4(c, d, 0xee));
+  return add(_mm512_shuffle_f32x4(ab, cd, 0x88), _mm512_shuffle_f32x4(ab, cd, 0xdd));
+}
+/// Part i of v, of n equal parts, to p + i * stride.
+template <int n> NI_INLINE void storeParts(float *p, int64_t stride, F v) {
+  if constexpr (n == 1) {
+    storeF(p, v);
+  } else if constexpr (n == 2) {
+    _mm256_storeu_ps(p, _mm512_castps512_ps256(v)), _mm256_storeu_ps(p + stride, _mm512_extractf32x8_ps(v, 1));
+  } else {
+    static_assert(n == 4);
+    _mm_storeu_ps(p, _mm512_castps512_ps128(v)), _mm_storeu_ps(p + stride, _mm512_extractf32x4_ps(v, 1));
+    _mm_storeu_ps(p + 2 * stride, _mm512_extractf32x4_ps(v, 2)), _mm_storeu_ps(p + 3 * stride, _mm512_extractf32x4_ps(v, 3));
+  }
 }
 
 /// [a0 b0 a1 b1 ...] as two registers, and back.
@@ -310,6 +344,9 @@ NI_INLINE F roundF(F a) { return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | 
 NI_INLINE I roundI(F a) { return _mm256_cvtps_epi32(a); }
 NI_INLINE F keepFrom(F x, F bound, F value) { return _mm256_and_ps(_mm256_cmp_ps(x, bound, _CMP_GE_OQ), value); }
 NI_INLINE F selectBelow(int64_t n, F a, F b) { return _mm256_blendv_ps(b, a, castF(firstLanes(n))); }
+NI_INLINE F selectPlaces(I place, int64_t n, F a, F b) {
+  return _mm256_blendv_ps(b, a, castF(_mm256_cmpgt_epi32(set32(int(n)), place)));
+}
 NI_INLINE float firstLane(F v) { return _mm256_cvtss_f32(v); }
 
 NI_INLINE F loadBf16(const uint16_t *p) {
@@ -320,6 +357,13 @@ NI_INLINE F loadBf16Part(const uint16_t *p, int64_t n) {
   for (int64_t i = 0; i < n; ++i)
     words[i] = p[i];
   return loadBf16(words);
+}
+NI_INLINE I highWords(I v) { return _mm256_and_si256(v, set32(int(0xffff0000))); }
+NI_INLINE I loadWordsPart(const uint16_t *p, int64_t n) {
+  alignas(32) uint16_t words[16] = {};
+  for (int64_t i = 0; i < n; ++i)
+    words[i] = p[i];
+  return load(words);
 }
 NI_INLINE void storeBf16(uint16_t *p, F v) {
   const I u = castI(v);
@@ -346,6 +390,30 @@ NI_INLINE float maxLane(F v) {
   __m128 a = _mm_max_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
   a = _mm_max_ps(a, _mm_movehl_ps(a, a));
   return _mm_cvtss_f32(_mm_max_ss(a, _mm_movehdup_ps(a)));
+}
+
+NI_INLINE F sumQuarters(const F *v) {
+  const F a = add(_mm256_unpacklo_ps(v[0], v[1]), _mm256_unpackhi_ps(v[0], v[1]));
+  const F b = add(_mm256_unpacklo_ps(v[2], v[3]), _mm256_unpackhi_ps(v[2], v[3]));
+  return add(_mm256_shuffle_ps(a, b, 0x44), _mm256_shuffle_ps(a, b, 0xee));
+}
+NI_INLINE F sumLanes(const F (&v)[8]) {
+  const F a = sumQuarters(v), b = sumQuarters(v + 4);
+  return add(_mm256_permute2f128_ps(a, b, 0x20), _mm256_permute2f128_ps(a, b, 0x31));
+}
+template <int n> NI_INLINE void storeParts(float *p, int64_t stride, F v) {
+  const __m128 low = _mm256_castps256_ps128(v), high = _mm256_extractf128_ps(v, 1);
+  if constexpr (n == 1) {
+    storeF(p, v);
+  } else if constexpr (n == 2) {
+    _mm_storeu_ps(p, low), _mm_storeu_ps(p + stride, high);
+  } else {
+    static_assert(n == 4);
+    const auto pair = [](float *to, __m128 from)
+                          __attribute__((always_inline)) { _mm_storel_epi64(reinterpret_cast<__m128i *>(to), __builtin_bit_cast(__m128i, from)); };
+    pair(p, low), pair(p + stride, _mm_movehl_ps(low, low));
+    pair(p + 2 * stride, high), pair(p + 3 * stride, _mm_movehl_ps(high, high));
+  }
 }
 
 NI_INLINE void interleave(F a, F b, F &lo, F &hi) {

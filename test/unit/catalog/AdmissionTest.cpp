@@ -286,12 +286,12 @@ TEST(Admission, ScratchBoundCoversTheMicroKernels) {
     EXPECT_NE(result.selected, nullptr) << describe(s);
     return result.selected ? static_cast<int64_t>(scratchBound(s, *result.selected)) : 0;
   };
-  EXPECT_GE(bound(request(OpKind::Attention)), microAttentionScratchBytes());
-  for (int64_t dim : {1, 33, 128, 1000}) {
+  for (int64_t dim : {1, 31, 33, 64, 65, 80, 128, 256, 1000}) {
     KernelSignature s = request(OpKind::Attention);
     s.headDim = dim;
+    EXPECT_GE(bound(s), microAttentionScratchBytes(dim)) << dim;
     s.rows = s.inputRows = {1, 17};
-    EXPECT_GE(bound(s), microManyAttentionScratchBytes(dim)) << dim;
+    EXPECT_GE(bound(s), std::max(microAttentionScratchBytes(dim), microManyAttentionScratchBytes(dim))) << dim;
   }
   for (int64_t dim : {1, 15, 16, 17, 128, 1024}) {
     KernelSignature s = request(OpKind::GatedDelta);

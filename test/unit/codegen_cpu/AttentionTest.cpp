@@ -137,6 +137,7 @@ TEST(CpuAttention, GroupedHeads) {
   checkAttention({3, 40, 64, true}, 9);
   checkAttention({2, 40, 64, false}, 2);
   checkAttention({1, 21, 40, true}, 4);
+  checkAttention({2, 530, 32, true}, 6); // beyond one block of positions
   checkAttention({2, 33, 7, false}, 6);
 }
 

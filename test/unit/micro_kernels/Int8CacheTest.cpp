@@ -94,7 +94,7 @@ void check(int64_t rows, int64_t heads, int64_t length, int64_t dim, Random &ran
   Plane keys(positions, dim, random), values(positions, dim, random);
   const float scale = float(1 / std::sqrt(double(dim)));
   std::vector<float> out = untouched(size_t(rows * outStride));
-  Working scratch(static_cast<size_t>(microAttentionScratchBytes()));
+  Working scratch(static_cast<size_t>(microAttentionScratchBytes(dim)));
   ni_attention_int8(query.as<float>(), stride, rows, heads, keys.codes.as<void>(), keys.scales.as<void>(),
                     values.codes.as<void>(), values.scales.as<void>(), length, dim, scale, out.data(), outStride,
                     scratch.data());
@@ -144,6 +144,14 @@ TEST(Int8CacheTest, Attention) {
     if (HasFatalFailure())
       return;
   }
+  constexpr int64_t kBlock = kMicroAttentionBlock;
+  for (const int64_t length : {kBlock / 2, kBlock / 2 + 1, kBlock - 1, kBlock, kBlock + 1, 2 * kBlock, 4 * kBlock + 3})
+    for (const int64_t heads : {1, 2, 3, 4})
+      check(1, heads, length, 72, random);
+  for (int64_t rows = 1; rows <= 16; ++rows) {
+    check(rows, 3, kBlock - 4, 24, random);
+    check(rows, 1, 1, 64, random);
+  }
 }
 
 // Store, then attend: one position gives its own value back within half a step of its group.
@@ -162,7 +170,7 @@ TEST(Int8CacheTest, RoundTrip) {
       const uint8_t *codes = plane.data() + h * capacity * dim;
       const uint8_t *scales = allScales + h * capacity * groups * 2;
       std::vector<float> out = untouched(size_t(dim));
-      Working scratch(static_cast<size_t>(microAttentionScratchBytes()));
+      Working scratch(static_cast<size_t>(microAttentionScratchBytes(dim)));
       ni_attention_int8(x.data(), dim, 1, 1, codes, scales, codes, scales, 1, dim, 1.0f, out.data(), dim,
                         scratch.data());
       for (int64_t i = 0; i < dim; ++i) {

@@ -2,7 +2,7 @@
 
 // Query heads of one KV head share a call; a row is one tile per head.
 
-// CHECK-LABEL: module @attention attributes {ninfer.scratch_bytes = 4096 : i64}
+// CHECK-LABEL: module @attention attributes {ninfer.scratch_bytes = 28928 : i64}
 // CHECK: llvm.func internal @"$attend"
 // CHECK: llvm.call @ni_attention_bf16
 // CHECK: llvm.func @attention
