@@ -7,6 +7,7 @@ usage: peer.py quantize SOURCE OUT FTYPE
 """
 import ctypes
 import json
+import os
 import resource
 import sys
 import time
@@ -74,10 +75,10 @@ def bench(path, threads, prompts, generated):
 
 
 def contexts(path, threads, depths, generated, flash):
-    """Decode speed behind each depth, and of the prompt between two depths; the context is filled once."""
+    """Decode speed behind each depth. The context is filled once, by every CPU: that is not measured."""
     model = L.llama_model_load_from_file(path.encode(), L.llama_model_default_params())
     p = L.llama_context_default_params()
-    p.n_ctx, p.n_batch, p.n_ubatch, p.n_threads, p.n_threads_batch = depths[-1] + generated + 8, 512, 512, threads, threads
+    p.n_ctx, p.n_batch, p.n_ubatch, p.n_threads, p.n_threads_batch = depths[-1] + generated + 8, 512, 512, threads, os.cpu_count()
     p.flash_attn_type = L.LLAMA_FLASH_ATTN_TYPE_ENABLED if flash == "on" else L.LLAMA_FLASH_ATTN_TYPE_DISABLED
     context = L.llama_init_from_model(model, p)
     memory = L.llama_get_memory(context)
@@ -91,12 +92,10 @@ def contexts(path, threads, depths, generated, flash):
 
     out, filled = {}, 0
     for depth in depths:
-        start, begun = time.perf_counter(), filled
         while filled < depth:
             count = min(512, depth - filled)
             decode(filled, count)
             filled += count
-        out[f"pp {begun}..{depth}"] = (depth - begun) / (time.perf_counter() - start)
         decode(depth, 1)  # warm
         start = time.perf_counter()
         for i in range(generated):
