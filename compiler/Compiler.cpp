@@ -190,9 +190,12 @@ private:
     if (options_.prepack.empty())
       return {};
     std::error_code ignored;
-    for (const std::filesystem::path &other : {options_.artifact, options_.output})
-      if (options_.prepack == other || std::filesystem::equivalent(options_.prepack, other, ignored))
-        return usage("--prepack: '" + options_.prepack.string() + "' is the artifact or the plan");
+    const auto same = [&](const std::filesystem::path &other) { // files that are not there yet have no other names than these
+      const auto place = [&](const std::filesystem::path &path) { return std::filesystem::weakly_canonical(std::filesystem::absolute(path, ignored), ignored); };
+      return place(options_.prepack) == place(other) || std::filesystem::equivalent(options_.prepack, other, ignored);
+    };
+    if (same(options_.artifact) || same(options_.output) || same(options_.output.string() + ".tuning"))
+      return usage("--prepack: '" + options_.prepack.string() + "' is the artifact, the plan or its tuning file");
     if (std::none_of(options_.targets.begin(), options_.targets.end(),
                      [](const std::string &name) { return name.rfind("cuda:", 0) == 0; }))
       return usage("--prepack is of no use without a CUDA target: others read the weights as they are stored");

@@ -38,8 +38,8 @@ Compiles the weights' directory into a plan for ninfer-exec. The weights themsel
   --progress auto|on|off|json   on standard error (default auto)
   -h, --help   --version
 
-exit codes: 0 ok, 1 failed, 2 usage, 3 bad file, 5 unsupported model or operation, 6 out of memory, 7 not in the
-tuning file (--locked), 130 interrupted
+exit codes: 0 ok, 1 failed, 2 usage, 3 bad file, 4 a target above this machine (--tune, cpu:native), 5 unsupported model or
+operation, 6 out of memory, 7 not in the tuning file (--locked), 130 interrupted
 )";
 
 namespace {
@@ -69,6 +69,8 @@ public:
     if (build.output == "-")
       return usage("-o -: a plan is a file that is mapped, it cannot go to standard output "
                    "(a file of that name is ./-)");
+    if (build.prepack == "-")
+      return usage("--prepack -: packed weights are a file that is mapped, they cannot go to standard output (a file of that name is ./-)");
     if (line_.dryRun && !build.output.empty())
       return usage("--dry-run writes nothing, so it cannot go with --output");
     if (build.output.empty() && !line_.dryRun && build.emitStage.empty())

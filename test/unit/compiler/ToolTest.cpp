@@ -42,6 +42,9 @@ TEST_F(ToolTest, CommandLineErrors) {
       {model, "-o", "p", "--locked", "--target", "reference"},
       {model, "-o", "p", "--target", "cpu:i486"},
       {model, "--emit-mlir", "graph", "--report", "json"},
+      {model, "-o", "p", "--target", "cuda:sm_89", "--prepack", "-"},
+      {model, "-o", file("p").string(), "--target", "cuda:sm_89", "--prepack", file("./p").string()},
+      {model, "-o", file("p").string(), "--target", "cuda:sm_89", "--prepack", file("p.tuning").string()},
   };
   for (const auto &arguments : wrong) {
     const ChildResult result = tool(arguments);
