@@ -11,8 +11,10 @@ import base64
 import json
 import os
 import shutil
+import struct
 import subprocess
 import tempfile
+import zlib
 
 from server import ROOT, Server, check
 
@@ -129,6 +131,14 @@ def tools_refuse(tools, plan):
     tools.refused("NB0685", 2, "chat", tools.plan("blind", SPECIAL, blind), "-p", "Hello", "--image", picture)
 
 
+def png(path, height, width, slope):
+    chunk = lambda kind, body: struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+    rows = b"".join(b"\0" + bytes((slope * (x + 2 * y + 7 * c)) % 256 for x in range(width) for c in range(3)) for y in range(height))
+    with open(path, "wb") as f:
+        f.write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)) +
+                chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
+
+
 def data(name, kind="png"):
     with open(os.path.join(IMAGES, name), "rb") as f:
         return f"data:image/{kind};base64," + base64.b64encode(f.read()).decode()
@@ -147,7 +157,7 @@ def served(tools, plan, exe):
 
     expected, _ = tools.chat(plan, "What is it?", "rgb.png")
     status, answer = ask(part(data("rgb.png")), text)
-    check(status == 200, answer)
+    check(status == 200, str(answer))
     check(answer["choices"][0]["message"]["content"] == expected.rstrip("\n"), f"{answer} differs from {expected!r}")
     # One placeholder became those of the picture: 37 x 53 pixels, at most 1024, in merged squares of 8: 24 x 32.
     placed, usage = prompt(PLACE + "What is it?"), answer["usage"]
@@ -155,10 +165,10 @@ def served(tools, plan, exe):
     for token in SPECIAL:
         characters -= placed.count(token) * (len(token) - 1)
     check(usage["prompt_tokens"] == characters + 3 * 4 - 1, f"{usage}, {characters}")
-    check(usage["prompt_tokens_details"]["cached_tokens"] == 0, usage)
+    check(usage["prompt_tokens_details"]["cached_tokens"] == 0, str(usage))
     # The same again is in the context but for its last token; another picture is not.
     _, again = ask(part(data("rgb.png")), text)
-    check(again["usage"]["prompt_tokens_details"]["cached_tokens"] == usage["prompt_tokens"] - 1, again)
+    check(again["usage"]["prompt_tokens_details"]["cached_tokens"] == usage["prompt_tokens"] - 1, str(again))
     check(again["choices"] == answer["choices"], f"{again} differs from {answer}")
     _, jpeg = ask(part(data("rgb.jpg", "jpeg")), text)
     before = placed[:placed.index("<|image_pad|>")]
@@ -166,6 +176,19 @@ def served(tools, plan, exe):
     check(jpeg["usage"]["prompt_tokens_details"]["cached_tokens"] == start, f"{jpeg['usage']}, expected {start}")
     expected, _ = tools.chat(plan, "What is it?", "rgb.jpg")
     check(jpeg["choices"][0]["message"]["content"] == expected.rstrip("\n"), f"{jpeg} differs from {expected!r}")
+    # Nor is one of the same size and number of tokens.
+    same = []
+    for slope in (3, 5):
+        path = f"{tools.tmp}/slope{slope}.png"
+        png(path, 24, 32, slope)
+        with open(path, "rb") as f:
+            status, got = ask(part("data:image/png;base64," + base64.b64encode(f.read()).decode()), text)
+        check(status == 200, str(got))
+        expected, _ = tools.chat(plan, "What is it?", path)
+        check(got["choices"][0]["message"]["content"] == expected.rstrip("\n"), f"{got} differs from {expected!r}")
+        same.append((got["usage"]["prompt_tokens"], got["usage"]["prompt_tokens_details"]["cached_tokens"]))
+    check(same[0][0] == same[1][0] and same[1][1] == start, f"{same}, expected {start}")
+    expected, _ = tools.chat(plan, "What is it?", "rgb.jpg")
     # Streams too.
     events = server.stream("/v1/chat/completions", {"messages": [{"role": "user", "content": [part(data("rgb.jpg", "jpeg")), text]}]})
     streamed = "".join(e["choices"][0]["delta"].get("content", "") for e in events if e["choices"])
@@ -187,7 +210,22 @@ def served(tools, plan, exe):
         status, refused = server.ask("/v1/chat/completions", {"messages": messages})
         check(status == 400, f"{json.dumps(messages)[:80]}: {status} {refused}")
     status, answer = ask(text)  # and goes on
-    check(status == 200, answer)
+    check(status == 200, str(answer))
+    server.process.terminate()
+    check(server.process.wait(30) == 0, server.text())
+
+
+def ends_in_an_image(tools, exe):
+    """A prompt whose last token is an image's: asked again, the image is evaluated again, whole."""
+    only = "{%- for m in messages %}{%- for p in m.content %}{{- '<|image_pad|>' if p.type == 'image' else p.text }}{%- endfor %}{%- endfor %}"
+    server = Server(exe, tools.plan("only", SPECIAL, only), *DRAWN)
+    body = {"messages": [{"role": "user", "content": [{"type": "text", "text": "Look: "}, part(data("rgb.png"))]}]}
+    answers = [server.ask("/v1/chat/completions", body) for _ in range(2)]
+    check([status for status, _ in answers] == [200, 200], str(answers))
+    first, again = (answer for _, answer in answers)
+    check(first["usage"]["prompt_tokens"] == 6 + 3 * 4, str(first["usage"]))
+    check(again["usage"]["prompt_tokens_details"]["cached_tokens"] == 6, str(again["usage"]))
+    check(first["choices"] == again["choices"], str(answers))
     server.process.terminate()
     check(server.process.wait(30) == 0, server.text())
 
@@ -202,6 +240,7 @@ def main():
         tools_agree(tools, plan)
         tools_refuse(tools, plan)
         served(tools, plan, os.path.join(args.bin, "ninfer-exec"))
+        ends_in_an_image(tools, os.path.join(args.bin, "ninfer-exec"))
     print("images in prompts: chat, run and serve agree")
 
 

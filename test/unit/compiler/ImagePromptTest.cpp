@@ -3,6 +3,7 @@
 #include "HybridModel.h"
 #include "runtime/executor/Tower.h"
 #include "runtime/include/ninfer/ninfer.h"
+#include "schema/Build.h"
 #include "test/unit/vision/Vectors.h"
 
 #include <thread>
@@ -357,6 +358,83 @@ TEST_F(ImagePromptTest, RefusesWhatDoesNotFit) {
   EXPECT_EQ(refused.error().code, "NB0673");
   EXPECT_NE(refused.error().message.find("copy them first"), std::string::npos);
   EXPECT_TRUE(context->submit(prompt.tokens, std::vector<ImageSpan>{a, b}).ok());
+}
+
+/// Writes plan.bin of built-ins anew, changed.
+void patchPlan(const std::filesystem::path &path, const std::function<void(plan::TargetT &)> &change) {
+  std::ifstream in(path, std::ios::binary);
+  const std::string bytes(std::istreambuf_iterator<char>(in), {});
+  plan::PlanT plan;
+  plan::GetPlan(bytes.data() + kPlanHeaderBytes)->UnPackTo(&plan);
+  ASSERT_EQ(plan.blobs.size(), 0u);
+  change(*plan.targets.at(0));
+  const auto written = buildPlan(plan, {});
+  ASSERT_TRUE(written.ok()) << written.error().message;
+  std::ofstream(path, std::ios::binary | std::ios::trunc).write(reinterpret_cast<const char *>(written->data()), std::streamsize(written->size()));
+}
+
+plan::PhaseT &phaseOf(plan::TargetT &target, plan::PhaseKind kind) {
+  for (auto &phase : target.phases)
+    if (phase->kind == kind)
+      return *phase;
+  ADD_FAILURE();
+  return *target.phases[0];
+}
+
+// A target with a tower and without ports for its embeddings, as CUDA ones are.
+TEST_F(ImagePromptTest, ATargetThatTakesNoImagesSaysSo) {
+  convert("vision");
+  makePlan({});
+  patchPlan(file("plan.bin"), [](plan::TargetT &t) { phaseOf(t, plan::PhaseKind::Prefill).inputs.clear(); });
+  const auto context = make();
+  ASSERT_TRUE(context);
+  EXPECT_FALSE(context->takesImages());
+  const Prompt prompt = readPrompts("vision")[0];
+  const Status refused = submit(*context, prompt, encode(*context, prompt), 0, prompt.tokens.size());
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, "NB0672");
+  EXPECT_EQ(refused.error().kind, ErrorKind::Unsupported);
+}
+
+TEST_F(ImagePromptTest, OtherPortsAreRefused) {
+  convert("dense-vision-mtp");
+  using plan::PhaseKind;
+  const auto narrow = [](plan::PortT &port) { // half of its elements
+    port.width /= 2;
+    *port.ref = plan::Ref(plan::Space::Arena, 0, port.ref->offset(), port.ref->bytes() / 2);
+  };
+  const std::pair<const char *, std::function<void(plan::TargetT &)>> cases[] = {
+      {"prefill: expected the inputs 'embeddings'", [](auto &t) { phaseOf(t, PhaseKind::Prefill).inputs[1]->name = "chosen"; }},
+      {"prefill: expected the inputs 'embeddings'", [](auto &t) { phaseOf(t, PhaseKind::Prefill).inputs.pop_back(); }},
+      {"the tower makes 64", [&](auto &t) {
+         narrow(*phaseOf(t, PhaseKind::Prefill).inputs[0]);
+         narrow(*phaseOf(t, PhaseKind::Draft).inputs[0]);
+       }},
+      {"of F32 and width 64", [&](auto &t) { narrow(*phaseOf(t, PhaseKind::Draft).inputs[0]); }},
+      {"prefill: expected calls of 1 row", [](auto &t) { phaseOf(t, PhaseKind::Prefill).min_rows = 2; }},
+      {"draft: expected the inputs of the prefill phase", [](auto &t) { phaseOf(t, PhaseKind::Draft).inputs.clear(); }},
+      {"decode: expected no inputs", [](auto &t) {
+         auto port = std::make_unique<plan::PortT>();
+         port->name = "embeddings";
+         port->width = 1;
+         port->ref = std::make_unique<plan::Ref>(plan::Space::Arena, 0, 0, 4);
+         phaseOf(t, PhaseKind::Decode).inputs.push_back(std::move(port));
+       }},
+      {"place: expected the one input 'positions'", [](auto &t) { phaseOf(t, PhaseKind::Place).inputs[0]->name = "places"; }},
+      {"place: expected the one input 'positions'", [](auto &t) {
+         plan::PhaseT &phase = phaseOf(t, PhaseKind::Place); // too short for a prefill call
+         phase.max_rows = 8;
+         *phase.inputs[0]->ref = plan::Ref(plan::Space::Arena, 0, phase.inputs[0]->ref->offset(), 8 * 3 * 4);
+       }},
+  };
+  for (const auto &[rule, change] : cases) {
+    makePlan({.drafts = 2});
+    patchPlan(file("plan.bin"), change);
+    const auto refused = Context::create(openPlan(), {.threads = 1});
+    ASSERT_FALSE(refused.ok()) << rule;
+    EXPECT_EQ(refused.error().code, "NB0677") << rule;
+    EXPECT_NE(refused.error().message.find(rule), std::string::npos) << refused.error().message;
+  }
 }
 
 TEST_F(ImagePromptTest, APlanWithoutTowerSaysSo) {
