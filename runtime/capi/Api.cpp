@@ -247,6 +247,7 @@ ninfer_status ninfer_engine_get_ledger(const ninfer_engine *engine, const ninfer
     result.total_bytes = made.totalBytes();
     result.threads = made.threads;
     result.device_bytes = made.deviceBytes;
+    result.engine_bytes = made.engineBytes;
     return writeResult(result, ledger) ? NINFER_OK : usage(kBadStruct, error);
   });
 }

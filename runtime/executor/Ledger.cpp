@@ -30,6 +30,7 @@ Ledger makeLedger(const Engine &engine, const ContextOptions &options, size_t us
   ledger.weightsBytes = engine.payload().size();
   ledger.planBytes = engine.planBytes();
   ledger.codeBytes = engine.codeBytes();
+  ledger.engineBytes = engine.heapBytes();
   // Tokens of the rows that wait for the draft layer, and of its proposals.
   const plan::Phase *draft = options.draft ? engine.phase(plan::PhaseKind::Draft) : nullptr;
   uint64_t draftBytes = draft ? uint64_t(draft->max_rows()) * 2 * sizeof(int32_t) : 0;

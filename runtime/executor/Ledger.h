@@ -20,6 +20,7 @@ struct ContextOptions {
 struct Ledger {
   // File-backed mappings of the engine.
   uint64_t weightsBytes = 0, planBytes = 0, codeBytes = 0;
+  uint64_t engineBytes = 0; ///< heap of the opened plan: there already when a context is made
   uint64_t deviceBytes = 0; ///< memory of the device: packed weights and one context
   // Anonymous memory of the context.
   uint64_t arenaBytes = 0, stateBytes = 0, scratchBytes = 0, hostBytes = 0;
@@ -28,7 +29,7 @@ struct Ledger {
   std::vector<uint64_t> stateOffsets; ///< of every state of the target, in the state region
 
   uint64_t anonymousBytes() const { return arenaBytes + stateBytes + scratchBytes + hostBytes; }
-  uint64_t totalBytes() const { return weightsBytes + planBytes + codeBytes + anonymousBytes(); }
+  uint64_t totalBytes() const { return weightsBytes + planBytes + codeBytes + engineBytes + anonymousBytes(); }
 };
 
 /// `usable` is the number of usable CPUs, for options.threads 0.

@@ -60,7 +60,7 @@ Result<std::shared_ptr<const Engine>> Engine::open(const EngineOptions &options)
   std::shared_ptr<Engine> engine(new Engine());
   engine->log_ = options.log;
   engine->machine_ = options.machine ? *options.machine : Machine::detect();
-  const uint64_t start = nowNs();
+  const uint64_t start = nowNs(), heap = ninfer::heapBytes();
   NINFER_RETURN_IF_ERROR(engine->openPlan(options));
   NINFER_RETURN_IF_ERROR(engine->chooseTarget(options.target));
   const uint64_t planned = nowNs();
@@ -71,6 +71,7 @@ Result<std::shared_ptr<const Engine>> Engine::open(const EngineOptions &options)
   const uint64_t resolved = nowNs();
   NINFER_RETURN_IF_ERROR(engine->loadDevice(options));
   const uint64_t end = nowNs();
+  engine->heapBytes_ = std::max(ninfer::heapBytes(), heap) - heap;
   engine->times_ = {planned - start, weighted - planned, end - weighted, engine->device_ ? end - resolved : 0};
   return std::shared_ptr<const Engine>(std::move(engine));
 }

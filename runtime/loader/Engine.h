@@ -91,6 +91,9 @@ public:
   const std::filesystem::path &prepackedPath() const { return prepackedPath_; }
   uint64_t planBytes() const { return file_.bytes().size(); }
   uint64_t codeBytes() const;
+  /// What malloc took from the system while the plan was opened, the memory of parsing included; other threads that
+  /// allocate meanwhile count too. 0 where the C library cannot tell.
+  uint64_t heapBytes() const { return heapBytes_; }
   /// Private memory per thread: the largest need of the plan and of the built-ins.
   uint64_t scratchBytes() const { return scratchBytes_; }
   const Machine &machine() const { return machine_; }
@@ -132,7 +135,7 @@ private:
   std::span<const std::byte> payload_; ///< of artifact_
   std::map<uint32_t, ElfImage> images_; ///< by blob
   std::vector<EngineKernel> kernels_;   ///< as in target().kernels()
-  uint64_t scratchBytes_ = 0;
+  uint64_t scratchBytes_ = 0, heapBytes_ = 0;
   std::optional<Result<std::shared_ptr<const gpu::Driver>>> driver_; ///< set at the first CUDA target looked at
   std::optional<gpu::DeviceInfo> deviceInfo_;
   std::shared_ptr<const gpu::DeviceWeights> device_;

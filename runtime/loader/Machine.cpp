@@ -8,6 +8,7 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <malloc.h>
 #include <sched.h>
 #include <sys/resource.h>
 #include <thread>
@@ -258,6 +259,16 @@ uint64_t availableMemory() {
 
 uint64_t peakResidentBytes() { return statusField("VmHWM:"); }
 uint64_t currentResidentBytes() { return statusField("VmRSS:"); }
+uint64_t anonymousResidentBytes() { return statusField("RssAnon:"); }
+
+uint64_t heapBytes() {
+#if defined(__GLIBC__) && (__GLIBC__ > 2 || __GLIBC_MINOR__ >= 33)
+  const struct mallinfo2 info = mallinfo2();
+  return info.arena + info.hblkhd;
+#else
+  return 0;
+#endif
+}
 
 uint64_t nowNs() {
   return uint64_t(std::chrono::duration_cast<std::chrono::nanoseconds>(

@@ -34,6 +34,10 @@ uint64_t availableMemory();
 /// Resident set of this process in bytes: the highest so far, and now.
 uint64_t peakResidentBytes();
 uint64_t currentResidentBytes();
+/// Resident memory of this process that is no page of a file.
+uint64_t anonymousResidentBytes();
+/// Memory that malloc has from the system; 0 where the C library cannot tell.
+uint64_t heapBytes();
 
 /// Monotonic time in nanoseconds.
 uint64_t nowNs();

@@ -181,10 +181,12 @@ typedef struct ninfer_ledger {
   uint64_t scratch_bytes;  /* all threads */
   uint64_t host_bytes;     /* launch tables, thread stacks */
   uint64_t anonymous_bytes; /* arena + state + scratch + host: what the context allocates */
-  uint64_t total_bytes;    /* all of the above */
+  uint64_t total_bytes;    /* all of the above, and engine_bytes */
   uint32_t threads;
   uint32_t reserved;
   uint64_t device_bytes;   /* memory of a GPU: packed weights, and states and activations of one context; 0 on a CPU */
+  uint64_t engine_bytes;   /* heap that the process took from the system while the plan was opened: the directory, and the
+                              parsing of it; part of total_bytes, not of anonymous_bytes; 0 where the C library cannot tell */
 } ninfer_ledger;
 
 NINFER_API ninfer_status ninfer_engine_get_ledger(const ninfer_engine *engine,

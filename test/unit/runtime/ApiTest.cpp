@@ -130,7 +130,7 @@ TEST_F(ApiTest, LedgerBeforeTheContext) {
   EXPECT_EQ(ledger.threads, 2u);
   EXPECT_EQ(ledger.anonymous_bytes,
             ledger.arena_bytes + ledger.state_bytes + ledger.scratch_bytes + ledger.host_bytes);
-  EXPECT_EQ(ledger.total_bytes, ledger.anonymous_bytes + ledger.weights_bytes + ledger.plan_bytes + ledger.code_bytes);
+  EXPECT_EQ(ledger.total_bytes, ledger.anonymous_bytes + ledger.weights_bytes + ledger.plan_bytes + ledger.code_bytes + ledger.engine_bytes);
   options.memory_limit = ledger.anonymous_bytes - 1;
   ninfer_context *context = nullptr;
   ninfer_error *error = nullptr;
