@@ -180,10 +180,7 @@ Result<std::vector<Row>> benchSpeed(const BenchOptions &options) {
         own.drafts.add(samples.drafts);
         rows.push_back(toRow(test, samples, engine, ledger.threads, !speculative.empty()));
       }
-      if (options.common.stats)
-        printStats(engine, common, context, own);
-      if (options.common.profile)
-        printProfile(context);
+      printAsked(engine, common, context, own);
     }
   }
   return rows;

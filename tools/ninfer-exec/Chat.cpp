@@ -230,10 +230,7 @@ Result<int> run(const ChatOptions &options) {
       std::fputs("note: stopped: the context of the plan is full\n", stderr);
     code = reason == StopReason::Interrupted ? int(ErrorKind::Interrupted) : 0;
   }
-  if (options.common.stats)
-    printStats(engine, options.common, context, chat.stats());
-  if (options.common.profile)
-    printProfile(context);
+  printAsked(engine, options.common, context, chat.stats());
   return code;
 }
 
@@ -256,8 +253,7 @@ int chatCommand(int argc, char **argv) {
     return code;
   if (app.count("--prompt") && options.prompt.empty()) // not a conversation on standard input
     return report(makeError(ErrorKind::Usage, "NB0662", "-p: the message is empty"));
-  auto result = run(options);
-  return result.ok() ? *result : report(result.error());
+  return report(run(options));
 }
 
 } // namespace ninfer::exec

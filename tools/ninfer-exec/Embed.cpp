@@ -83,21 +83,14 @@ Result<int> run(const EmbedOptions &options) {
   NINFER_ASSIGN_OR_RETURN(Context context, Context::create(engine, options.common, false));
   NINFER_ASSIGN_OR_RETURN(const std::span<const float> values, context.encodeImage(patches, grid.height, grid.width));
   const std::string bytes = render(values, grid, tower, options.format);
-  if (options.out.empty()) {
-    Output output;
-    NINFER_RETURN_IF_ERROR(output.write(bytes));
-  } else {
-    NINFER_RETURN_IF_ERROR(writeFileAtomically(options.out, std::as_bytes(std::span(bytes.data(), bytes.size()))));
-  }
+  NINFER_RETURN_IF_ERROR(writeText(options.out, bytes));
   if (options.common.stats) {
     const ninfer_stats stats = context.stats();
     std::fprintf(stderr, "image: %lld x %lld patches, %zu embeddings of %u in %.1f ms\n", (long long)grid.height,
                  (long long)grid.width, values.size() / tower.embedding_width, tower.embedding_width,
                  double(stats.encode_ns) / 1e6);
-    printStats(engine, options.common, context, {});
   }
-  if (options.common.profile)
-    printProfile(context);
+  printAsked(engine, options.common, context, {});
   return 0;
 }
 
@@ -122,8 +115,7 @@ int embedCommand(int argc, char **argv) {
   app.add_option("--out", options.out, "Write to this file instead of stdout")->type_name("FILE");
   if (int code = parse(app, argc, argv); code >= 0)
     return code;
-  auto result = run(options);
-  return result.ok() ? *result : report(result.error());
+  return report(run(options));
 }
 
 } // namespace ninfer::exec

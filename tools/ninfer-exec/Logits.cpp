@@ -144,7 +144,7 @@ Result<int> run(LogitsOptions &options) {
   }
   if (!options.trace.empty()) {
     const std::string lines = trace.render();
-    NINFER_RETURN_IF_ERROR(writeFileAtomically(options.trace, std::as_bytes(std::span(lines.data(), lines.size()))));
+    NINFER_RETURN_IF_ERROR(writeText(options.trace, lines));
   }
   std::string bytes;
   if (expected) {
@@ -154,16 +154,8 @@ Result<int> run(LogitsOptions &options) {
   } else {
     bytes = options.top ? renderTop(all, options.top, text, options.format) : renderAll(tokens, all, options.format);
   }
-  if (options.out.empty()) {
-    Output output;
-    NINFER_RETURN_IF_ERROR(output.write(bytes));
-  } else {
-    NINFER_RETURN_IF_ERROR(writeFileAtomically(options.out, std::as_bytes(std::span(bytes.data(), bytes.size()))));
-  }
-  if (options.common.stats)
-    printStats(engine, options.common, context, {.loadNs = text.loadNs()});
-  if (options.common.profile)
-    printProfile(context);
+  NINFER_RETURN_IF_ERROR(writeText(options.out, bytes));
+  printAsked(engine, options.common, context, {.loadNs = text.loadNs()});
   return 0;
 }
 
@@ -192,8 +184,7 @@ int logitsCommand(int argc, char **argv) {
   app.add_option("--out", options.out, "Write to this file instead of stdout")->type_name("FILE");
   if (int code = parse(app, argc, argv); code >= 0)
     return code;
-  auto result = run(options);
-  return result.ok() ? *result : report(result.error());
+  return report(run(options));
 }
 
 } // namespace ninfer::exec

@@ -1,6 +1,7 @@
 #include "tools/ninfer-exec/Output.h"
 
 #include "runtime/loader/Machine.h"
+#include "support/File.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -17,7 +18,7 @@ namespace ninfer::exec {
 namespace {
 
 uint64_t gStart = 0;
-uint64_t gStartResident = 0;
+uint64_t gStartResident = 0, gStartAnonymous = 0;
 
 double ms(uint64_t ns) { return double(ns) / 1e6; }
 double perSecond(uint64_t count, uint64_t ns) { return ns ? double(count) * 1e9 / double(ns) : 0; }
@@ -47,16 +48,24 @@ Status checkOutput(const std::string &output, std::initializer_list<std::string>
   return {};
 }
 
+Status writeText(const std::string &path, std::string_view text) {
+  if (path.empty())
+    return Output().write(text);
+  return writeFileAtomically(path, std::as_bytes(std::span(text.data(), text.size())));
+}
+
 int report(const Error &error) {
   std::fputs(error.render().c_str(), stderr);
   return int(error.kind);
 }
 
 int report(Status status) { return status.ok() ? 0 : report(status.error()); }
+int report(const Result<int> &result) { return result.ok() ? *result : report(result.error()); }
 
 void markStart() {
   gStart = nowNs();
   gStartResident = currentResidentBytes();
+  gStartAnonymous = anonymousResidentBytes();
 }
 
 uint64_t sinceStart() { return nowNs() - gStart; }
@@ -89,6 +98,8 @@ void printDrafts(const DraftStats &drafts, const ninfer_stats &stats) {
 
 } // namespace
 
+namespace {
+
 void printStats(const Engine &engine, const CommonOptions &options, const Context &context, const ToolStats &own) {
   const ninfer_engine_info info = engine.info();
   const ninfer_stats stats = context.stats();
@@ -116,9 +127,10 @@ void printStats(const Engine &engine, const CommonOptions &options, const Contex
   if (own.speculates)
     printDrafts(own.drafts, stats);
   std::fprintf(stderr,
-               "ledger      %s: weights %s, plan %s, code %s, states %s, activations %s, scratch %s, other %s\n",
+               "ledger      %s: weights %s, plan %s, code %s, opening %s, states %s, activations %s, scratch %s, other %s\n",
                formatBytes(ledger->total_bytes).c_str(), formatBytes(ledger->weights_bytes).c_str(),
                formatBytes(ledger->plan_bytes).c_str(), formatBytes(ledger->code_bytes).c_str(),
+               formatBytes(ledger->engine_bytes).c_str(),
                formatBytes(ledger->state_bytes).c_str(), formatBytes(ledger->arena_bytes).c_str(),
                formatBytes(ledger->scratch_bytes).c_str(), formatBytes(ledger->host_bytes).c_str());
   if (ledger->device_bytes)
@@ -126,8 +138,9 @@ void printStats(const Engine &engine, const CommonOptions &options, const Contex
                  formatBytes(ledger->device_bytes).c_str(), formatBytes(info.packed_bytes).c_str(), ms(info.device_ns),
                  *info.prepacked_path ? " from " : "", info.prepacked_path);
   const uint64_t peak = peakResidentBytes();
-  std::fprintf(stderr, "peak RSS    %s, of which %s before anything was opened\n", formatBytes(peak).c_str(),
-               formatBytes(gStartResident).c_str());
+  std::fprintf(stderr, "peak RSS    %s, of which %s before anything was opened; anonymous now %s, %s of them before, ledger %s\n",
+               formatBytes(peak).c_str(), formatBytes(gStartResident).c_str(), formatBytes(anonymousResidentBytes()).c_str(),
+               formatBytes(gStartAnonymous).c_str(), formatBytes(ledger->anonymous_bytes + ledger->engine_bytes).c_str());
 }
 
 void printProfile(const Context &context) {
@@ -171,6 +184,15 @@ void printProfile(const Context &context) {
                  100.0 * double(sum.ns) / double(std::max<uint64_t>(totals[phase], 1)), rate(sum.bytes).c_str(),
                  rate(sum.flops).c_str(), kernel.c_str());
   }
+}
+
+} // namespace
+
+void printAsked(const Engine &engine, const CommonOptions &options, const Context &context, const ToolStats &own) {
+  if (options.stats)
+    printStats(engine, options, context, own);
+  if (options.profile)
+    printProfile(context);
 }
 
 } // namespace ninfer::exec

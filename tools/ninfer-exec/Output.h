@@ -36,15 +36,19 @@ private:
 /// one that begins with `@` is that of a list.
 Status checkOutput(const std::string &output, std::initializer_list<std::string> sources);
 
-/// Prints `error` to stderr and returns its exit code.
+/// Writes all of `text` to the file, which appears complete or not at all, or to stdout when `path` is empty.
+Status writeText(const std::string &path, std::string_view text);
+
+/// Prints an error, if it is one, to stderr; returns the exit code.
 int report(const Error &error);
 int report(Status status);
+int report(const Result<int> &result);
 
 /// Nanoseconds since the process entered main.
 uint64_t sinceStart();
 void markStart();
 
-/// What the tool knows itself, for printStats; 0: did not happen.
+/// What the tool knows itself, for --stats; 0: did not happen.
 struct ToolStats {
   uint64_t loadNs = 0;       ///< reading the tokenizer and compiling the chat template
   uint64_t firstTokenNs = 0; ///< sinceStart() at the first token
@@ -52,11 +56,10 @@ struct ToolStats {
   DraftStats drafts = {};
 };
 
-/// --stats: startup and speed, then the ledger beside the measured peak resident set. On stderr.
-void printStats(const Engine &engine, const CommonOptions &options, const Context &context, const ToolStats &own);
-/// --profile: time, bytes and share per kernel and phase, most expensive first. On stderr. Launches whose cost
-/// grows with the position have "-" for GB/s and GFLOP/s: the cost model knows the full capacity only.
-void printProfile(const Context &context);
+/// On stderr, as the options ask for. --stats: startup and speed, then the ledger beside the measured resident memory. --profile: time,
+/// bytes and share per kernel and phase, most expensive first; launches whose cost grows with the position have "-" for GB/s and
+/// GFLOP/s: the cost model knows the full capacity only.
+void printAsked(const Engine &engine, const CommonOptions &options, const Context &context, const ToolStats &own);
 
 /// "12.3 MiB".
 std::string formatBytes(uint64_t bytes);

@@ -222,10 +222,7 @@ Result<int> run(const PerplexityOptions &options) {
   Output output;
   NINFER_RETURN_IF_ERROR(output.write(
       renderReport({toRow(options, info, first, windows, scores, corpus.tokens.size())}, reportFormat(options.format))));
-  if (options.common.stats)
-    printStats(engine, options.common, context, {.loadNs = text.loadNs()});
-  if (options.common.profile)
-    printProfile(context);
+  printAsked(engine, options.common, context, {.loadNs = text.loadNs()});
   return 0;
 }
 
@@ -258,8 +255,7 @@ int perplexityCommand(int argc, char **argv) {
       ->check(CLI::IsMember(reportFormatNames()));
   if (int code = parse(app, argc, argv); code >= 0)
     return code;
-  auto result = run(options);
-  return result.ok() ? *result : report(result.error());
+  return report(run(options));
 }
 
 } // namespace ninfer::exec

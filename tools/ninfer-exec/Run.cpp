@@ -71,10 +71,7 @@ Result<int> run(RunOptions &options) {
   }
   if (const char *note = noteFor(reason))
     std::fprintf(stderr, "note: %s\n", note);
-  if (options.common.stats)
-    printStats(engine, options.common, context, own);
-  if (options.common.profile)
-    printProfile(context);
+  printAsked(engine, options.common, context, own);
   return reason == StopReason::Interrupted ? int(ErrorKind::Interrupted) : 0;
 }
 
@@ -94,8 +91,7 @@ int runCommand(int argc, char **argv) {
   app.add_flag("--ids", options.generate.printIds, "Print token ids, one per line, instead of text");
   if (int code = parse(app, argc, argv); code >= 0)
     return code;
-  auto result = run(options);
-  return result.ok() ? *result : report(result.error());
+  return report(run(options));
 }
 
 } // namespace ninfer::exec

@@ -22,10 +22,7 @@ Result<int> run(const ServeOptions &options) {
   NINFER_ASSIGN_OR_RETURN(Context context, Context::create(engine, options.common, drafts > 0));
   NINFER_RETURN_IF_ERROR(
       serveHttp(options, engine, info, text, *tokenizer, chatTemplate.ok() ? &*chatTemplate : nullptr, drafts, context));
-  if (options.common.stats)
-    printStats(engine, options.common, context, {.loadNs = text.loadNs(), .speculates = drafts > 0});
-  if (options.common.profile)
-    printProfile(context);
+  printAsked(engine, options.common, context, {.loadNs = text.loadNs(), .speculates = drafts > 0});
   return 0; // a signal is how a server ends
 }
 
@@ -52,8 +49,7 @@ int serveCommand(int argc, char **argv) {
   app.footer("Sampling options are the defaults of requests that leave them open.");
   if (int code = parse(app, argc, argv); code >= 0)
     return code;
-  auto result = run(options);
-  return result.ok() ? *result : report(result.error());
+  return report(run(options));
 }
 
 } // namespace ninfer::exec
