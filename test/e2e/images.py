@@ -93,7 +93,7 @@ def prompt(*contents):
 
 
 def tools_agree(tools, plan):
-    """chat renders what run reads; the image, its place and its order count."""
+    """chat renders what run reads; the image, its place and their number count."""
     one, _ = tools.chat(plan, "What is it?", "rgb.png")
     picture = os.path.join(IMAGES, "rgb.png")
     typed, _ = tools.run("ninfer-exec", plan, "-p", prompt(PLACE + "What is it?"), "--image", picture, *DRAWN)
@@ -101,8 +101,7 @@ def tools_agree(tools, plan):
     moved, _ = tools.run("ninfer-exec", plan, "-p", prompt("What is it?" + PLACE), "--image", picture, *DRAWN)
     bare, _ = tools.chat(plan, "What is it?")
     two, _ = tools.chat(plan, "What is it?", "rgb.png", "rgb.jpg")
-    swapped, _ = tools.chat(plan, "What is it?", "rgb.jpg", "rgb.png")
-    answers = [one, moved, bare, two, swapped]
+    answers = [one, moved, bare, two]
     check(len(set(answers)) == len(answers), f"answers that should differ: {answers}")
     # A conversation: an image in the second message only, then one more message. Its last answer is that of the whole prompt.
     lines = f"Hello\n/image {picture}\nWhat is it?\nAnd now?\n"
