@@ -104,22 +104,7 @@ NI_INLINE float manyWeights(float *scores, int64_t length, int64_t count, float 
     for (int64_t p = 0; p < count; p += kLanes)
       storeF(scores + p, selectBelow(length - p, loadF(scores + p), setF(kManyMasked)));
   }
-  F largest = setF(top);
-#pragma clang loop unroll(disable)
-  for (int64_t p = 0; p < count; p += kLanes)
-    largest = max(largest, loadF(scores + p));
-  const float newTop = maxLane(largest);
-  F sums = zeroF();
-#pragma clang loop unroll(disable)
-  for (int64_t p = 0; p < count; p += kLanes) {
-    const F weight = exp(sub(loadF(scores + p), setF(newTop)));
-    storeF(scores + p, weight);
-    sums = add(sums, weight);
-  }
-  const float factor = firstLane(exp(setF(top - newTop)));
-  total = total * factor + sum(sums);
-  top = newTop;
-  return factor;
+  return softmaxBlock(scores, count, top, total);
 }
 
 /// Where the queries of a call are: query i is head i % heads of row i / heads.

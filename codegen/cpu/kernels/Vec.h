@@ -542,6 +542,27 @@ NI_INLINE F exp(F x) {
   return keepFrom(x, low, mul(p, power));
 }
 
+/// A block of an online softmax: `count` scores (whole registers are read; those beyond are masked by the caller) become weights
+/// relative to the largest score so far. Returns the factor by which what was summed before must shrink.
+NI_INLINE float softmaxBlock(float *scores, int64_t count, float &top, float &total) {
+  F largest = setF(top);
+#pragma clang loop unroll(disable)
+  for (int64_t p = 0; p < count; p += kLanes)
+    largest = max(largest, loadF(scores + p));
+  const float newTop = maxLane(largest);
+  F sums = zeroF();
+#pragma clang loop unroll(disable)
+  for (int64_t p = 0; p < count; p += kLanes) {
+    const F weight = exp(sub(loadF(scores + p), setF(newTop)));
+    storeF(scores + p, weight);
+    sums = add(sums, weight);
+  }
+  const float factor = firstLane(exp(setF(top - newTop)));
+  total = total * factor + sum(sums);
+  top = newTop;
+  return factor;
+}
+
 } // namespace ninfer::micro
 
 #endif // NINFER_CODEGEN_CPU_KERNELS_VEC_H

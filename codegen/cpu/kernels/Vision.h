@@ -162,24 +162,6 @@ NI_INLINE void fullScores(const float *q, int64_t stride, const FullBlock &b, fl
   }
 }
 
-/// Scores to weights relative to the largest score so far; the factor that what was summed before must shrink by.
-NI_INLINE float fullWeights(float *scores, float &top, float &total) {
-  F largest = setF(top);
-  for (int64_t p = 0; p < kFullKeys; p += kLanes)
-    largest = max(largest, loadF(scores + p));
-  const float newTop = maxLane(largest);
-  F sums = zeroF();
-  for (int64_t p = 0; p < kFullKeys; p += kLanes) {
-    const F weight = exp(sub(loadF(scores + p), setF(newTop)));
-    storeF(scores + p, weight);
-    sums = add(sums, weight);
-  }
-  const float factor = firstLane(exp(setF(top - newTop)));
-  total = total * factor + sum(sums);
-  top = newTop;
-  return factor;
-}
-
 template <int Q>
 NI_INLINE void fullGroup(const float *q, int64_t stride, const FullBlock &b, float scale, float *top, float *total,
                          float *out) {
@@ -187,7 +169,7 @@ NI_INLINE void fullGroup(const float *q, int64_t stride, const FullBlock &b, flo
   float factor[Q];
 #pragma unroll
   for (int i = 0; i < Q; ++i)
-    factor[i] = fullWeights(b.scores + i * kFullKeys, top[i], total[i]);
+    factor[i] = softmaxBlock(b.scores + i * kFullKeys, kFullKeys, top[i], total[i]);
 #pragma clang loop unroll(disable)
   for (int64_t d0 = 0; d0 < b.padded; d0 += kValueRegs * kLanes) {
     F acc[Q][kValueRegs];
