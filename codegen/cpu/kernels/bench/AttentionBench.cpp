@@ -5,10 +5,9 @@
 // per call, and GFLOP/s (4 per channel, position and query). The caches of MIB mebibytes of layers take turns: 256
 // come from memory, 1 stays in a cache. Small pages, as in the runtime, or with -H 1 huge ones. CPU time of the thread, as in Bench.cpp.
 #include "codegen/cpu/kernels/MicroKernels.h"
+#include "codegen/cpu/kernels/bench/Common.h"
 
-#include <sched.h>
 #include <sys/mman.h>
-#include <time.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -19,22 +18,6 @@
 using namespace ninfer;
 
 namespace {
-
-double cpuTime() {
-  timespec t;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-  return double(t.tv_sec) + 1e-9 * double(t.tv_nsec);
-}
-
-std::vector<int64_t> numbers(const std::string &list) {
-  std::vector<int64_t> out;
-  for (size_t at = 0; at < list.size();) {
-    const size_t comma = std::min(list.find(',', at), list.size());
-    out.push_back(std::atol(list.substr(at, comma - at).c_str()));
-    at = comma + 1;
-  }
-  return out;
-}
 
 /// Small pages, words of either 16-bit format, or float32, that are finite and not all equal.
 char *words(size_t bytes, bool int8, bool huge) {
@@ -83,16 +66,13 @@ int main(int argc, char **argv) {
     else if (flag == "-M")
       mebibytes = std::atol(value.c_str());
   }
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  CPU_SET(0, &set);
-  sched_setaffinity(0, sizeof set, &set);
+  bench::pin(0);
 
   const bool int8 = codec == "int8";
   const size_t width = codec == "f32" ? 4 : int8 ? 1 : 2, groups = size_t(dim + 63) / 64;
   void *scratch = std::aligned_alloc(64, size_t(microRoundUp(microAttentionScratchBytes(dim), 64)));
-  for (const int64_t rows : numbers(rowList))
-    for (const int64_t length : numbers(lengthList)) {
+  for (const int64_t rows : bench::numbers(rowList))
+    for (const int64_t length : bench::numbers(lengthList)) {
       const int64_t capacity = length + rows;
       const size_t rowBytes = size_t(dim) * width, headBytes = size_t(capacity) * rowBytes, headScales = int8 ? size_t(capacity) * groups * 2 : 0;
       const size_t plane = (size_t(kvHeads) * (headBytes + headScales) + 63) / 64 * 64;
@@ -122,12 +102,12 @@ int main(int argc, char **argv) {
       for (size_t turn = 0; turn < 5; ++turn)
         layer(turn);
       size_t turn = 0;
-      for (const double begin = cpuTime(); cpuTime() - begin < seconds || times.size() < 5;) {
-        const double start = cpuTime();
+      for (const double begin = bench::cpuTime(); bench::cpuTime() - begin < seconds || times.size() < 5;) {
+        const double start = bench::cpuTime();
         const int64_t repeat = std::max<int64_t>(1, 4096 / length);
         for (int64_t i = 0; i < repeat; ++i)
           layer(turn++);
-        times.push_back((cpuTime() - start) / double(repeat));
+        times.push_back((bench::cpuTime() - start) / double(repeat));
       }
       std::sort(times.begin(), times.end());
       const double median = times[times.size() / 2];

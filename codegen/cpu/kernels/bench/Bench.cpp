@@ -4,10 +4,9 @@
 // hold, threads take halves of the rows. Time is CPU time of the slowest thread, so other processes disturb caches and
 // memory but not the clock; on a shared machine trust the best sample and the ratio to the read probe.
 #include "codegen/cpu/kernels/MicroKernels.h"
+#include "codegen/cpu/kernels/bench/Common.h"
 
-#include <sched.h>
 #include <sys/mman.h>
-#include <time.h>
 
 #include <algorithm>
 #include <atomic>
@@ -26,29 +25,15 @@ using namespace ninfer;
 
 namespace {
 
-/// CPU time of the calling thread: what other processes take away does not count.
-double cpuTime() {
-  timespec t;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-  return double(t.tv_sec) + 1e-9 * double(t.tv_nsec);
-}
-
 double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-void pin(int cpu) {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  CPU_SET(cpu, &set);
-  sched_setaffinity(0, sizeof set, &set);
 }
 
 /// Threads that start together by spinning; run() returns the seconds of CPU time of the slowest.
 class Team {
 public:
   explicit Team(int size) : size_(size) {
-    pin(0);
+    bench::pin(0);
     for (int i = 1; i < size; ++i)
       threads_.emplace_back([this, i] { work(i); });
   }
@@ -74,7 +59,7 @@ public:
 
 private:
   void work(int i) {
-    pin(i);
+    bench::pin(i);
     for (int seen = 0;; ++seen) {
       while (generation_ == seen)
         _mm_pause();
@@ -85,9 +70,9 @@ private:
     }
   }
   void timed(int i) {
-    const double start = cpuTime();
+    const double start = bench::cpuTime();
     (*job_)(i);
-    seconds_[i] = cpuTime() - start;
+    seconds_[i] = bench::cpuTime() - start;
   }
   int size_;
   double seconds_[64] = {};

@@ -4,9 +4,8 @@
 // element and token: decay, S k, rank-one update, S q, each a multiply-add), beside the multiply-add peak. The states
 // of MIB mebibytes of layers take turns: 128 come from memory, 1 stays in a cache. CPU time of the thread, as in Bench.cpp.
 #include "codegen/cpu/kernels/MicroKernels.h"
+#include "codegen/cpu/kernels/bench/Common.h"
 
-#include <sched.h>
-#include <time.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -21,27 +20,21 @@ using namespace ninfer;
 
 namespace {
 
-double cpuTime() {
-  timespec t;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-  return double(t.tv_sec) + 1e-9 * double(t.tv_nsec);
-}
-
 /// Best and median seconds of one call of job(i), i = 0, 1, ...; a sample takes at least two milliseconds.
 template <class F> std::pair<double, double> measure(double seconds, F job) {
   int64_t turn = 0, repeat = 1;
   for (double taken = 0; taken < 2e-3; repeat *= 2) {
-    const double start = cpuTime();
+    const double start = bench::cpuTime();
     for (int64_t i = 0; i < repeat; ++i)
       job(turn++);
-    taken = cpuTime() - start;
+    taken = bench::cpuTime() - start;
   }
   std::vector<double> times;
-  for (const double begin = cpuTime(); cpuTime() - begin < seconds || times.size() < 5;) {
-    const double start = cpuTime();
+  for (const double begin = bench::cpuTime(); bench::cpuTime() - begin < seconds || times.size() < 5;) {
+    const double start = bench::cpuTime();
     for (int64_t i = 0; i < repeat; ++i)
       job(turn++);
-    times.push_back((cpuTime() - start) / double(repeat));
+    times.push_back((bench::cpuTime() - start) / double(repeat));
   }
   std::sort(times.begin(), times.end());
   return {times[0], times[times.size() / 2]};
@@ -107,19 +100,13 @@ int main(int argc, char **argv) {
     else if (flag == "-m")
       seconds = std::atof(value.c_str()) * 1e-3;
   }
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  CPU_SET(0, &set);
-  sched_setaffinity(0, sizeof set, &set);
+  bench::pin(0);
   const bool wide = std::string(NINFER_BENCH_LEVEL) != "v3";
   const double peak = wide ? peak512(seconds) : peak256(seconds);
   const size_t state = size_t(heads * d * d), layers = std::max<size_t>(1, (size_t(mebibytes) << 20) / (state * 4));
   float *states = floats(state * layers, 0.1f);
   void *scratch = std::aligned_alloc(64, size_t(microRoundUp(microGatedDeltaScratchBytes(d, false), 64)));
-  for (size_t at = 0; at < rowList.size();) {
-    const size_t comma = std::min(rowList.find(',', at), rowList.size());
-    const int64_t rows = std::atol(rowList.substr(at, comma - at).c_str());
-    at = comma + 1;
+  for (const int64_t rows : bench::numbers(rowList)) {
     const size_t width = size_t(heads * d);
     float *q = floats(size_t(rows) * width, 1), *k = floats(size_t(rows) * width, 1), *v = floats(size_t(rows) * width, 1),
           *out = floats(size_t(rows) * width, 1), *a = floats(size_t(rows * heads), 1), *b = floats(size_t(rows * heads), 1);
