@@ -5,10 +5,8 @@
 #include "support/FileKind.h"
 
 #include <array>
-#include <climits>
 #include <fstream>
 #include <string_view>
-#include <unistd.h>
 
 namespace ninfer {
 
@@ -27,19 +25,12 @@ bool beginsWith(const fs::path &path, std::string_view magic) {
 } // namespace
 
 Status checkOutputName(const fs::path &output, bool inParts) {
-  const long known = pathconf(folderOf(output).c_str(), _PC_NAME_MAX);
-  const size_t most = known > 0 ? static_cast<size_t>(known) : NAME_MAX;
-  const std::string name = output.filename().string();
-  const auto tooLong = [&](const std::string &what, size_t bytes) {
+  NINFER_RETURN_IF_ERROR(checkFileName(output));
+  const size_t part = partFileName(output.filename().string(), partToken(ArtifactId{}), 1).size();
+  if (const size_t most = longestFileName(folderOf(output)); inParts && part > most)
     return makeError(ErrorKind::Usage, "NB0904",
-                     output.string() + ": " + what + " would have " + std::to_string(bytes) +
+                     output.string() + ": the names of the parts would have " + std::to_string(part) +
                          " bytes, the file system holds names of at most " + std::to_string(most));
-  };
-  if (name.size() > most)
-    return tooLong("the file name", name.size());
-  const size_t part = partFileName(name, partToken(ArtifactId{}), 1).size();
-  if (inParts && part > most)
-    return tooLong("the names of the parts", part);
   return {};
 }
 

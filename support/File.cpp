@@ -3,6 +3,7 @@
 #include "support/Bytes.h"
 
 #include <cerrno>
+#include <climits>
 #include <cstdlib>
 #include <cstring>
 #include <dirent.h>
@@ -82,6 +83,22 @@ std::string descriptorPath(int fd) { return "/proc/self/fd/" + std::to_string(fd
 std::filesystem::path folderOf(const std::filesystem::path &target) {
   const std::filesystem::path folder = target.parent_path();
   return folder.empty() ? std::filesystem::path(".") : folder;
+}
+
+size_t longestFileName(const std::filesystem::path &folder) {
+  const long known = pathconf(folder.c_str(), _PC_NAME_MAX);
+  return known > 0 ? size_t(known) : NAME_MAX;
+}
+
+Status checkFileName(const std::filesystem::path &target) {
+  const std::string name = target.filename().string();
+  if (name.empty() || name == "." || name == "..")
+    return makeError(ErrorKind::Usage, "NB0904", "'" + target.string() + "': not a file name");
+  if (const size_t most = longestFileName(folderOf(target)); name.size() > most)
+    return makeError(ErrorKind::Usage, "NB0904",
+                     target.string() + ": the file name would have " + std::to_string(name.size()) +
+                         " bytes, the file system holds names of at most " + std::to_string(most));
+  return {};
 }
 
 Status syncFolder(const std::filesystem::path &folder) {
@@ -242,8 +259,7 @@ Result<std::string> readFile(const std::filesystem::path &path, uint64_t maxByte
 
 Result<AtomicFile> AtomicFile::create(const std::filesystem::path &target, Existing existing,
                                       bool allowUnnamed) {
-  if (target.filename().empty() || target.filename() == "." || target.filename() == "..")
-    return makeError(ErrorKind::Usage, "NB0904", "'" + target.string() + "': not a file name");
+  NINFER_RETURN_IF_ERROR(checkFileName(target));
   struct stat info;
   if (stat(target.c_str(), &info) == 0) {
     if (existing == Existing::Refuse)

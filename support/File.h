@@ -88,7 +88,7 @@ public:
     Refuse,  ///< create() and publish() fail when the target exists (NB0905)
   };
 
-  /// NB0904 (not a usable file name), NB0905, NB0906 (the folder does not accept a file).
+  /// NB0904 (not a usable file name; not a regular file), NB0905, NB0906 (the folder does not accept a file).
   /// `allowUnnamed` = false takes the temporary name at once, as on file systems without unnamed
   /// files.
   static Result<AtomicFile> create(const std::filesystem::path &target,
@@ -156,6 +156,12 @@ private:
 
 /// Folder a file of that path lies in ("." for a plain name).
 std::filesystem::path folderOf(const std::filesystem::path &target);
+
+/// Most bytes of a file name in that folder.
+size_t longestFileName(const std::filesystem::path &folder);
+
+/// NB0904 (Usage): no file name, or one longer than its file system holds.
+Status checkFileName(const std::filesystem::path &target);
 
 /// Brings names given or taken in the folder to the device (NB0906).
 Status syncFolder(const std::filesystem::path &folder);

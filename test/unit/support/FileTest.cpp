@@ -56,6 +56,8 @@ TEST_F(FileTest, RefusesWhatIsNotARegularFile) {
       << "must not wait for a writer";
   EXPECT_EQ(AtomicFile::create(folder_ / "pipe").error().code, "NB0904");
   EXPECT_EQ(AtomicFile::create(folder_).error().code, "NB0904");
+  EXPECT_EQ(AtomicFile::create(folder_ / std::string(256, 'n')).error().code, "NB0904");
+  EXPECT_TRUE(AtomicFile::create(folder_ / std::string(240, 'n')).ok());
   EXPECT_EQ(AtomicFile::create(folder_ / "no" / "such.bin").error().code, "NB0906");
 }
 
