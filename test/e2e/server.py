@@ -261,10 +261,26 @@ def busy(exe, plan, expected):
     check(status == 503 and answer["error"]["code"] == "NB0682", f"a full queue: {status} {answer}")
     response.close()
     connection.close()
-    deadline = time.time() + 30
-    while server.ask("/health")[1]["requests"] and time.time() < deadline:
-        time.sleep(0.02)
-    check(server.ask("/health")[1]["requests"] == 0, "the answer goes on after its reader has left")
+
+    def idle(what):
+        deadline = time.time() + 30
+        while server.ask("/health")[1]["requests"] and time.time() < deadline:
+            time.sleep(0.02)
+        check(server.ask("/health")[1]["requests"] == 0, what)
+    idle("the answer goes on after its reader has left")
+
+    def leave(body):
+        """Asks, and goes away once the model is at it."""
+        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=120)
+        connection.request("POST", "/v1/completions", json.dumps(body), {"Content-Type": "application/json"})
+        while not server.ask("/health")[1]["requests"]:
+            time.sleep(0.01)
+        connection.close()
+    leave({"prompt": "x"})  # without a stream nothing is written before the end
+    idle("an answer in one piece goes on after its reader has left")
+    for first in range(5):  # most of the time these take is that of their prompts, in calls of 16 tokens
+        leave({"prompt": [first + 1] + [9] * 479, "max_tokens": 1, "stream": first % 2 == 1})
+        idle("a prompt is evaluated after its reader has left")
     question = QUESTIONS[0]
     text = server.chat(question, max_tokens=4)["choices"][0]["message"]["content"]
     check(text and expected[question].startswith(text), f"after a reader that left: {text!r}")
@@ -276,6 +292,8 @@ def busy(exe, plan, expected):
     decoded = int(re.search(r"decode +(\d+) tokens", server.text()).group(1))
     # One answer of this kind fills the context of 512 positions.
     check(decoded < 500, f"{decoded} tokens decoded: answers went on without a reader")
+    prompts = int(re.search(r"prefill +(\d+) tokens", server.text()).group(1))
+    check(prompts < 4 * 480, f"{prompts} tokens of five prompts of 480 evaluated for readers that had left")
 
 
 def main():
@@ -311,7 +329,7 @@ def main():
         server.end(signal.SIGINT)
         idle.close()
         trickle(Server(exe, plan))
-        busy(exe, plan, expected)
+        busy(exe, make("slow", "demo", "--target", "reference", "--prefill-chunk", "16"), expected)
         hybrid = make("hybrid", "hybrid-demo", "--spec", "mtp", "--draft-tokens", "3")
         expected = spoken(hybrid, QUESTIONS[:1])
         server = Server(exe, hybrid)

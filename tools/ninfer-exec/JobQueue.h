@@ -8,6 +8,7 @@
 
 #include <condition_variable>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 
@@ -22,11 +23,14 @@ public:
   const Prompt prompt;
   const GenerateOptions options;
 
-  /// The next text of the answer, waiting for it; nothing once the answer is complete or has failed.
-  std::optional<std::string> nextPiece();
-  /// Waits for the end. Afterwards status, answer and cachedTokens may be read.
-  void wait();
-  /// The reader is gone: the answer ends at its next token.
+  /// Whether the reader is still there; asked while its thread waits.
+  using Reader = std::function<bool()>;
+
+  /// The next text of the answer, waiting for it; nothing once the answer is complete, has failed, or is abandoned.
+  std::optional<std::string> nextPiece(const Reader &reads);
+  /// Waits for the end: true, and status, answer and cachedTokens may be read. False when the reader left.
+  bool wait(const Reader &reads);
+  /// The reader is gone: a prompt ends at its next call, an answer at its next token.
   void abandon();
 
   Status status;
@@ -39,6 +43,9 @@ public:
   void finish(Status ended);
 
 private:
+  /// Waits until `pending_` has at least `bytes` bytes or the job has ended. False when abandoned, also by this.
+  bool await(std::unique_lock<std::mutex> &lock, size_t bytes, const Reader &reads);
+
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::string pending_;
@@ -49,7 +56,7 @@ class JobQueue {
 public:
   explicit JobQueue(size_t limit) : limit_(limit) {}
 
-  /// NB0682 (Failed) when `limit` jobs wait already, NB0653 (Interrupted) after close().
+  /// NB0682 (Failed) when `limit` jobs wait already, abandoned ones not counted; NB0653 (Interrupted) after serve().
   Status push(std::shared_ptr<Job> job);
   /// Jobs waiting or running.
   size_t size() const;

@@ -5,6 +5,7 @@
 
 #include "tools/ninfer-exec/Images.h"
 
+#include <functional>
 #include <map>
 #include <span>
 #include <vector>
@@ -17,8 +18,10 @@ public:
 
   /// Brings the context to the tokens of `prompt` (at least one) and evaluates at least the last of them: its logits begin
   /// the answer. Encodes the images that are to be evaluated and have no embeddings yet. Returns how many tokens were there
-  /// already. After an error (Interrupted included) the cache holds what the context holds.
-  Result<size_t> submit(const Prompt &prompt);
+  /// already. Between calls of `chunk` tokens (the plan's prefill_chunk) it asks `wanted`; once that is false, NB0653
+  /// (Interrupted). After an error the cache holds what the context holds.
+  Result<size_t> submit(const Prompt &prompt, uint32_t chunk = UINT32_MAX,
+                        const std::function<bool()> &wanted = [] { return true; });
   /// The answer that generate() drew after submit(): as much of it as the context holds is kept.
   void append(std::span<const int32_t> answer);
 
@@ -26,6 +29,8 @@ private:
   /// The tokens as they are compared: those of an image are a negative number of its own, since all images have one
   /// placeholder.
   std::vector<int32_t> keysOf(const Prompt &prompt);
+  /// Evaluates the rest of the prompt, from the context's position on.
+  Status evaluate(const Prompt &prompt, uint32_t chunk, const std::function<bool()> &wanted);
 
   Context &context_;
   std::vector<int32_t> keys_; ///< of what is in the context

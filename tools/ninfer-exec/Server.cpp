@@ -5,15 +5,17 @@
 #include <algorithm>
 #include <atomic>
 #include <cctype>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
 #include <httplib.h>
-#include <netinet/in.h>
+#include <netdb.h>
 #include <sys/socket.h>
 #include <thread>
+#include <vector>
 
 namespace ninfer::exec {
 
@@ -61,21 +63,34 @@ void fail(httplib::Response &response, const Error &error) {
   response.set_content(textOf(errorBody(error, response.status)), "application/json");
 }
 
-/// Ends every connection to `port` of this process, whose sockets the library keeps to itself.
-void cutConnections(int port) {
+/// Numeric host and port of one end of a socket, given getsockname or getpeername; port 0 when `fd` has none.
+std::pair<std::string, int> endOf(int fd, int (*end)(int, sockaddr *, socklen_t *)) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof(address);
+  char host[NI_MAXHOST] = "", port[NI_MAXSERV] = "";
+  auto *of = reinterpret_cast<sockaddr *>(&address);
+  if (end(fd, of, &size) == 0)
+    getnameinfo(of, size, host, sizeof(host), port, sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV);
+  return {host, std::atoi(port)};
+}
+
+/// The sockets of this process's connections to `port`, which the library keeps to itself.
+std::vector<int> connectionsTo(int port) {
+  std::vector<int> found;
   std::error_code ignored;
   for (const auto &entry : std::filesystem::directory_iterator("/proc/self/fd", ignored)) {
     const int fd = std::atoi(entry.path().filename().c_str());
-    sockaddr_storage address{};
-    socklen_t size = sizeof(address);
-    if (getsockname(fd, reinterpret_cast<sockaddr *>(&address), &size) != 0)
-      continue;
-    const in_port_t own = address.ss_family == AF_INET    ? reinterpret_cast<const sockaddr_in &>(address).sin_port
-                          : address.ss_family == AF_INET6 ? reinterpret_cast<const sockaddr_in6 &>(address).sin6_port
-                                                          : in_port_t(0);
-    if (own == htons(uint16_t(port)))
-      shutdown(fd, SHUT_RDWR);
+    if (endOf(fd, getsockname).second == port)
+      found.push_back(fd);
   }
+  return found;
+}
+
+/// Whether the client behind `fd` still reads: it has not closed its end, not even the half it sends on. -1: not known, taken for yes.
+bool stillReads(int fd) {
+  char byte;
+  const ssize_t got = fd < 0 ? 1 : recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+  return got > 0 || (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR));
 }
 
 const char *finishReason(StopReason reason) {
@@ -159,14 +174,14 @@ public:
   }
 
   Status run(Context &context, uint32_t drafts) {
-    const int port = options_.port == 0 ? http_.bind_to_any_port(options_.host)
-                                        : (http_.bind_to_port(options_.host, options_.port) ? options_.port : -1);
-    if (port < 0)
+    port_ = options_.port == 0 ? http_.bind_to_any_port(options_.host)
+                               : (http_.bind_to_port(options_.host, options_.port) ? options_.port : -1);
+    if (port_ < 0)
       return makeError(ErrorKind::Failed, "NB0681",
                        "cannot listen on " + options_.host + " port " + std::to_string(options_.port) +
                            ": no such address here, or the port is taken");
     const bool v6 = options_.host.find(':') != std::string::npos;
-    std::fprintf(stderr, "serving %s at http://%s%s%s:%d\n", model_.c_str(), v6 ? "[" : "", options_.host.c_str(), v6 ? "]" : "", port);
+    std::fprintf(stderr, "serving %s at http://%s%s%s:%d\n", model_.c_str(), v6 ? "[" : "", options_.host.c_str(), v6 ? "]" : "", port_);
     std::atomic<bool> ended = false;
     std::thread connections([this, &ended] {
       http_.listen_after_bind();
@@ -182,7 +197,8 @@ public:
     for (auto waited = kPoll; !ended; waited += kPoll) {
       std::this_thread::sleep_for(kPoll);
       if (waited > kGrace)
-        cutConnections(port);
+        for (const int fd : connectionsTo(port_))
+          shutdown(fd, SHUT_RDWR);
     }
     connections.join();
     return {};
@@ -228,7 +244,7 @@ private:
         response.status = 413;
       return;
     }
-    Status status = start(body, response, chat);
+    Status status = start(body, connectionOf(request), response, chat);
     if (!status.ok())
       fail(response, status.error());
   }
@@ -241,7 +257,15 @@ private:
     return type == "application/json";
   }
 
-  Status start(const std::string &body, httplib::Response &response, bool chat) {
+  /// The socket a request came through, open as long as its thread is here; -1 when it is not found.
+  int connectionOf(const httplib::Request &request) const {
+    for (const int fd : connectionsTo(port_))
+      if (endOf(fd, getpeername) == std::pair(request.remote_addr, request.remote_port))
+        return fd;
+    return -1;
+  }
+
+  Status start(const std::string &body, int connection, httplib::Response &response, bool chat) {
     NINFER_ASSIGN_OR_RETURN(CompletionRequest wanted, chat ? parseChatRequest(body, options_.generate, model_)
                                                            : parseTextRequest(body, options_.generate, model_));
     NINFER_ASSIGN_OR_RETURN(Prompt prompt, promptOf(wanted, chat));
@@ -259,14 +283,15 @@ private:
     if (wanted.stream) {
       response.set_chunked_content_provider(
           "text/event-stream",
-          [job, envelope, usage = wanted.streamUsage](size_t, httplib::DataSink &sink) {
-            stream(*job, envelope, usage, sink);
+          [job, envelope, connection, usage = wanted.streamUsage](size_t, httplib::DataSink &sink) {
+            stream(*job, envelope, usage, connection, sink);
             return true;
           },
           [job](bool) { job->abandon(); });
       return {};
     }
-    job->wait();
+    if (!job->wait([connection] { return stillReads(connection); }))
+      return makeError(ErrorKind::Interrupted, "NB0653", "the client closed the connection"); // for the log
     NINFER_RETURN_IF_ERROR(std::move(job->status));
     Json page = envelope.wrap(envelope.choice(job->answer.text, finishReason(job->answer.reason)));
     page["usage"] = usageOf(*job);
@@ -307,19 +332,22 @@ private:
     return placeImages(std::move(tokens), images, text_);
   }
 
-  static void stream(Job &job, const Envelope &envelope, bool usage, httplib::DataSink &sink) {
+  static void stream(Job &job, const Envelope &envelope, bool usage, int connection, httplib::DataSink &sink) {
     const auto write = [&sink](const std::string &data) {
       const std::string event = "data: " + data + "\n\n";
       return sink.is_writable() && sink.write(event.data(), event.size());
     };
     const auto send = [&write](const Json &json) { return write(textOf(json)); };
     bool reads = !envelope.chat || send(envelope.wrap(envelope.choice("", nullptr, true)));
-    while (const std::optional<std::string> piece = job.nextPiece()) {
-      reads = reads && send(envelope.wrap(envelope.choice(*piece, nullptr)));
-      if (!reads)
-        job.abandon();
+    while (reads) {
+      const std::optional<std::string> piece = job.nextPiece([connection] { return stillReads(connection); });
+      if (!piece)
+        break;
+      reads = send(envelope.wrap(envelope.choice(*piece, nullptr)));
     }
     if (!reads)
+      job.abandon();
+    if (job.closed())
       return;
     if (!job.status.ok()) {
       send(errorBody(job.status.error(), httpStatus(job.status.error())));
@@ -344,6 +372,7 @@ private:
   std::string model_;
   const int64_t started_ = std::time(nullptr);
   std::atomic<uint64_t> requests_ = 0;
+  int port_ = 0;
   JobQueue queue_;
   httplib::Server http_;
 };
