@@ -1,12 +1,13 @@
-// Level 0 and the order of the work. The naming of parameters is written out here a second time, so
-// that a wrong entry in the converter's table cannot hide itself.
+// Level 0 and the order of the work.
 #include "inspect/Parity.h"
 
 #include "artifact/container/Reader.h"
 #include "convert/Checkpoint.h"
 #include "convert/quantized/PackedWeight.h"
+#include "inspect/ParityNames.h"
 #include "inspect/ParityWork.h"
-#include "models/Decoder.h"
+#include "models/Hybrid.h"
+#include "models/Vision.h"
 #include "support/File.h"
 
 #include <algorithm>
@@ -19,69 +20,6 @@ namespace ninfer {
 namespace fs = std::filesystem;
 
 namespace {
-
-bool startsWith(const std::string &text, const std::string &start) {
-  return text.compare(0, start.size(), start) == 0;
-}
-
-/// Parameter fed by a Hugging Face tensor; empty when it feeds none.
-std::string parameterOfHuggingFace(const std::string &name) {
-  if (name == "model.embed_tokens.weight")
-    return "text/token_embedding";
-  if (name == "model.norm.weight")
-    return "text/final_norm";
-  if (name == "lm_head.weight")
-    return "text/output_head";
-  const std::string start = "model.layers.";
-  const size_t dot = name.find('.', start.size());
-  if (!startsWith(name, start) || dot == std::string::npos)
-    return "";
-  static const std::map<std::string, std::string> roles = {
-      {"input_layernorm.weight", "input_norm"},
-      {"post_attention_layernorm.weight", "post_attention_norm"},
-      {"self_attn.q_proj.weight", "attention/query"},
-      {"self_attn.k_proj.weight", "attention/key"},
-      {"self_attn.v_proj.weight", "attention/value"},
-      {"self_attn.o_proj.weight", "attention/output"},
-      {"self_attn.q_norm.weight", "attention/query_norm"},
-      {"self_attn.k_norm.weight", "attention/key_norm"},
-      {"mlp.gate_proj.weight", "mlp/gate"},
-      {"mlp.up_proj.weight", "mlp/up"},
-      {"mlp.down_proj.weight", "mlp/down"},
-  };
-  const auto role = roles.find(name.substr(dot + 1));
-  return role == roles.end()
-             ? ""
-             : "text/layers/" + name.substr(start.size(), dot - start.size()) + "/" + role->second;
-}
-
-/// The same for a GGUF tensor.
-std::string parameterOfGguf(const std::string &name) {
-  if (name == "token_embd.weight")
-    return "text/token_embedding";
-  if (name == "output_norm.weight")
-    return "text/final_norm";
-  if (name == "output.weight")
-    return "text/output_head";
-  const size_t dot = name.find('.', 4);
-  if (!startsWith(name, "blk.") || dot == std::string::npos)
-    return "";
-  static const std::map<std::string, std::string> roles = {
-      {"attn_norm.weight", "input_norm"},
-      {"ffn_norm.weight", "post_attention_norm"},
-      {"attn_q.weight", "attention/query"},
-      {"attn_k.weight", "attention/key"},
-      {"attn_v.weight", "attention/value"},
-      {"attn_output.weight", "attention/output"},
-      {"attn_q_norm.weight", "attention/query_norm"},
-      {"attn_k_norm.weight", "attention/key_norm"},
-      {"ffn_gate.weight", "mlp/gate"},
-      {"ffn_up.weight", "mlp/up"},
-      {"ffn_down.weight", "mlp/down"},
-  };
-  const auto role = roles.find(name.substr(dot + 1));
-  return role == roles.end() ? "" : "text/layers/" + name.substr(4, dot - 4) + "/" + role->second;
-}
 
 /// What the artifact records about one object.
 struct Claim {
@@ -111,14 +49,9 @@ public:
     opening.imports = options_.imports;
     opening.tokenizer =
         component != directory().components.end() && !component->second.resources.empty();
+    opening.vision = directory().components.count("vision") != 0;
     NINFER_ASSIGN_OR_RETURN(checkpoint_, openCheckpoint(options_.source, opening));
-    if (!std::holds_alternative<DecoderConfig>(checkpoint_.config)) {
-      Status status(makeError(ErrorKind::Unsupported, "NB0350",
-                              options_.source.string() + ": parity knows the tensors of " +
-                                  listSupportedArchitectures() + ", not those of " +
-                                  architectureOf(checkpoint_.config)));
-      return Status(std::move(status.help("ninfer-inspect verify and diff read every model")));
-    }
+    NINFER_RETURN_IF_ERROR(checkKnown());
     report_.sourceKind = checkpoint_.kind;
     readClaims();
     checkConfig();
@@ -133,7 +66,6 @@ public:
 
 private:
   const Directory &directory() const { return artifact_->directory(); }
-  const DecoderConfig &decoder() const { return std::get<DecoderConfig>(checkpoint_.config); }
 
   void item() { ++report_.levels[0].checked; }
   void fault(const char *rule, const std::string &subject, std::string message) {
@@ -159,16 +91,41 @@ private:
     }
   }
 
+  /// Sources whose tensors this ladder cannot lay beside parameters.
+  Status checkKnown() const {
+    if (!std::holds_alternative<HybridConfig>(checkpoint_.config))
+      return {};
+    std::string what;
+    if (checkpoint_.kind == "gguf")
+      what = "the GGUF tensors of " + architectureOf(checkpoint_.config);
+    for (const SourceTensor &tensor : checkpoint_.tensors.tensors)
+      if (const auto feeds = parityFeeds(checkpoint_, tensor);
+          tensor.packed && what.empty() && std::any_of(feeds.begin(), feeds.end(), [](const auto &f) { return !f.runs.empty(); }))
+        what = "quantized tensors that several parameters share, such as '" + tensor.name + "'";
+    if (what.empty())
+      return {};
+    Status status(makeError(ErrorKind::Unsupported, "NB0350", options_.source.string() + ": parity does not know " + what));
+    status.help("ninfer-inspect verify and diff read every model");
+    return status;
+  }
+
   void checkConfig() {
+    checkConfig("text", configToJson(checkpoint_.config));
+    if (checkpoint_.vision)
+      checkConfig("vision", toJson(*checkpoint_.vision));
+    if (checkpoint_.mtp)
+      checkConfig("mtp", Json{{"architectures", {mtpArchitecture(std::get<HybridConfig>(checkpoint_.config))}}});
+  }
+
+  void checkConfig(const std::string &name, const Json &wanted) {
     item();
-    const auto component = directory().components.find("text");
+    const auto component = directory().components.find(name);
     if (component == directory().components.end())
-      return fault("config", "text", "the artifact has no component 'text'");
-    const Json wanted = toJson(decoder());
+      return fault("config", name, "the artifact has no component '" + name + "'");
     const Json &stored = component->second.config;
     for (const auto &[key, value] : wanted.items())
       if (!stored.is_object() || !stored.contains(key) || stored[key] != value)
-        fault("config", "text/config",
+        fault("config", name + "/config",
               "member '" + key + "' is " +
                   (stored.is_object() && stored.contains(key) ? stored[key].dump() : "absent") +
                   ", the source gives " + value.dump());
@@ -187,17 +144,21 @@ private:
   }
 
   Status checkResources() {
-    const auto component = directory().components.find("text");
-    if (component == directory().components.end())
-      return Status();
-    const auto &stored = component->second.resources;
-    if (stored.empty()) {
+    for (const char *name : {"text", "vision"})
+      if (const auto component = directory().components.find(name); component != directory().components.end())
+        NINFER_RETURN_IF_ERROR(checkResources(name, component->second.resources));
+    return Status();
+  }
+
+  Status checkResources(const std::string &component, const std::map<std::string, uint32_t> &stored) {
+    if (component == "text" && stored.empty()) {
       report_.notes.push_back("the artifact holds no text resources");
       return Status();
     }
     std::map<std::string, std::string> wanted;
     for (const SourceResource &resource : checkpoint_.resources)
-      wanted[resource.role] = fileOfFolder(resource.role).value_or(resource.bytes);
+      if (resource.component == component)
+        wanted[resource.role] = fileOfFolder(resource.role).value_or(resource.bytes);
     for (const auto &[role, index] : stored)
       if (!wanted.count(role))
         fault("resource", role, "the source has no such resource");
@@ -270,76 +231,93 @@ private:
 
   /// Every source tensor must be bound, and nothing else.
   Status checkParameters() {
-    std::map<std::string, const SourceTensor *> wanted;
-    const bool gguf = checkpoint_.kind == "gguf";
+    struct Source {
+      const SourceTensor *tensor;
+      ParityFeed feed;
+    };
+    std::map<std::string, Source> wanted;
+    uint64_t tower = 0;
     for (const SourceTensor &tensor : checkpoint_.tensors.tensors) {
-      const std::string name =
-          gguf ? parameterOfGguf(tensor.name) : parameterOfHuggingFace(tensor.name);
-      if (name.empty())
+      if (!checkpoint_.vision && feedsVision(tensor.name)) {
+        ++tower;
+        continue;
+      }
+      const std::vector<ParityFeed> feeds = parityFeeds(checkpoint_, tensor);
+      if (feeds.empty())
         report_.notes.push_back("source tensor '" + tensor.name + "' feeds no parameter");
-      else if (!(name == "text/output_head" && decoder().tieWordEmbeddings))
-        wanted[name] = &tensor;
+      for (const ParityFeed &feed : feeds)
+        wanted[feed.parameter] = {&tensor, feed};
     }
-    const auto embedding = wanted.find("text/token_embedding");
-    if (decoder().tieWordEmbeddings && embedding != wanted.end())
-      wanted["text/output_head"] = embedding->second;
+    if (tower != 0)
+      report_.notes.push_back("the artifact has no vision tower, " + std::to_string(tower) + " tensors of the source's are not compared");
+    if (isTied(checkpoint_.config)) { // whatever the source has as a head, the embedding is it
+      wanted.erase("text/output_head");
+      if (auto head = wanted.find("text/token_embedding"); head != wanted.end()) {
+        Source source = head->second;
+        source.feed.parameter = "text/output_head";
+        wanted[source.feed.parameter] = std::move(source);
+      }
+    }
     for (const auto &[name, binding] : directory().bindings)
       if (!wanted.count(name))
         fault("inventory", name, "bound in the artifact, but no tensor of the source feeds it");
-    for (const auto &[name, tensor] : wanted) {
+    for (const auto &[name, source] : wanted) {
       item();
       const auto bound = directory().bindings.find(name);
       if (bound == directory().bindings.end())
-        fault("inventory", name, "not bound, source tensor '" + tensor->name + "' feeds it");
+        fault("inventory", name, "not bound, source tensor '" + source.tensor->name + "' feeds it");
       else
-        makeTask(name, *tensor, bound->second);
+        makeTask(source.feed, *source.tensor, bound->second);
     }
     return Status();
   }
 
-  void makeTask(const std::string &name, const SourceTensor &tensor, const Binding &binding) {
+  void makeTask(const ParityFeed &feed, const SourceTensor &tensor, const Binding &binding) {
+    const std::string &name = feed.parameter;
     ParityTask task;
-    task.parameter = name;
+    task.feed = feed;
     task.tensor = &tensor;
     task.file = &checkpoint_.tensors.files[tensor.file];
     task.packed = tensor.packed.get();
-    const auto ends = [&](const std::string &tail) {
-      return name.size() > tail.size() &&
-             name.compare(name.size() - tail.size(), tail.size(), tail) == 0;
-    };
-    if (checkpoint_.kind == "gguf" && decoder().architecture == "LlamaForCausalLM" &&
-        (ends("/attention/query") || ends("/attention/key")))
-      task.pairedHeadDim = uint64_t(decoder().headDim);
+    // A part of a vector: its rows are elements, those of the object too.
+    const bool cutVector = feed.shape.size() == 1 && !feed.runs.empty();
+    task.columns = cutVector ? 1 : feed.shape.empty() ? 1 : feed.shape.back();
+    task.rows = 1;
+    for (size_t i = 0; i + (cutVector ? 0 : 1) < feed.shape.size(); ++i)
+      task.rows *= feed.shape[i];
     uint64_t row = 0;
     std::set<uint32_t> objects;
     for (const RangePart &part : binding.parts) {
       if (!layouts_[part.object])
         return; // its fault is already told
-      const ReferenceLayout &layout = *layouts_[part.object];
-      if (layout.columns != tensor.columns() || part.begin % layout.columns != 0 ||
+      ReferenceLayout layout = *layouts_[part.object];
+      if (const auto elements = referenceLayout(layout.format, std::vector<uint64_t>{layout.columns, 1});
+          cutVector && layout.rows == 1 && elements && elements->bytes == layout.bytes)
+        layout = *elements;
+      if (layout.columns != task.columns || part.begin % layout.columns != 0 ||
           part.end % layout.columns != 0)
         return fault("inventory", name,
                      "bound to elements " + std::to_string(part.begin) + ".." +
                          std::to_string(part.end) + " of object '" +
                          directory().objects[part.object].id + "' with rows of " +
                          std::to_string(layout.columns) + ", expected whole rows of " +
-                         std::to_string(tensor.columns()));
+                         std::to_string(task.columns));
       auto bytes = artifact_->object(part.object);
       const uint64_t rows = (part.end - part.begin) / layout.columns;
       task.segments.push_back({layout, *bytes, part.begin / layout.columns, row, rows});
       row += rows;
       objects.insert(part.object);
     }
-    if (row != tensor.rows())
+    if (row != task.rows)
       return fault("inventory", name,
                    "bound to " + std::to_string(row) + " rows, source tensor '" + tensor.name +
-                       "' " + shapeText(tensor.shape) + " has " + std::to_string(tensor.rows()));
+                       "' " + shapeText(tensor.shape) + " has " + std::to_string(task.rows) + (task.rows == tensor.rows() ? "" : " of it"));
     TensorParity out;
     out.parameter = name;
     out.source = tensor.name;
     out.sourceType = tensor.typeName;
     out.format = task.segments[0].layout.format;
-    out.shape = tensor.shape;
+    out.shape = feed.shape;
     if (const auto claim = claims_.find(directory().objects[*objects.begin()].id);
         claim != claims_.end())
       judge(claim->second, tensor, out);
@@ -426,11 +404,11 @@ private:
     }
     total = 0;
     for (const ParityTask &task : tasks_)
-      total += task.tensor->bytes;
+      total += task.rowBytes() * task.rows;
     Progress progress("compare", total, options_.progress, Progress::Unit::Bytes);
     context.onBytes = [&](uint64_t bytes) { progress.add(bytes); };
     for (size_t i = 0; i < tasks_.size(); ++i) {
-      progress.detail(tasks_[i].parameter);
+      progress.detail(tasks_[i].feed.parameter);
       if (tasks_[i].packed) // settles what readRows needs
         NINFER_RETURN_IF_ERROR(tasks_[i].tensor->packed->check());
       NINFER_RETURN_IF_ERROR(

@@ -89,8 +89,8 @@ struct ParityOptions {
 
 /// Climbs all three levels. Memory: a few blocks of rows per thread and one hash per row of a
 /// faulty tensor. Errors: those of openCheckpoint and Artifact::open; Unsupported (NB0350) for an
-/// artifact whose directory names no parameters (framings 1 and 2). Faults are reported, not
-/// failed.
+/// artifact whose directory names no parameters (framings 1 and 2) and for sources it cannot lay
+/// beside parameters. Faults are reported, not failed.
 Result<ParityReport> checkParity(const ParityOptions &options);
 
 /// Ok, or AccuracyFailed (NB0351) that quotes the first faults.

@@ -57,14 +57,18 @@ public:
         NINFER_RETURN_IF_ERROR(findMultiplier());
       return task_.packed->readRows(first, count, packedRows_);
     }
-    const uint64_t rowBytes = task_.tensor->rowBytes();
+    if (task_.feed.transposed)
+      return loadTransposed(count);
+    const uint64_t rowBytes = task_.rowBytes();
     bytes_.resize(count * rowBytes);
-    if (task_.pairedHeadDim == 0)
-      return task_.file->read(task_.tensor->offset + first * rowBytes, bytes_);
-    for (uint64_t r = 0; r < count; ++r)
-      NINFER_RETURN_IF_ERROR(task_.file->read(
-          task_.tensor->offset + sourceRowOf(first + r, task_.pairedHeadDim) * rowBytes,
-          std::span(bytes_).subspan(r * rowBytes, rowBytes)));
+    // Rows that lie together are read together.
+    for (uint64_t r = 0, next; r < count; r = next) {
+      const uint64_t from = task_.sourceRow(first + r);
+      for (next = r + 1; next < count && task_.sourceRow(first + next) == from + (next - r);)
+        ++next;
+      NINFER_RETURN_IF_ERROR(task_.file->read(task_.tensor->offset + from * rowBytes,
+                                              std::span(bytes_).subspan(r * rowBytes, (next - r) * rowBytes)));
+    }
     return Status();
   }
 
@@ -99,6 +103,18 @@ public:
   }
 
 private:
+  /// Column c of all source rows becomes row c.
+  Status loadTransposed(uint64_t count) {
+    std::vector<std::byte> whole(task_.tensor->bytes);
+    NINFER_RETURN_IF_ERROR(task_.file->read(task_.tensor->offset, whole));
+    const uint64_t across = task_.tensor->columns(), size = task_.rowBytes() / task_.columns;
+    bytes_.resize(count * task_.rowBytes());
+    for (uint64_t r = 0; r < count; ++r)
+      for (uint64_t k = 0; k < task_.columns; ++k)
+        std::memcpy(&bytes_[r * task_.rowBytes() + k * size], &whole[(k * across + first_ + r) * size], size);
+    return Status();
+  }
+
   /// The second scale of NVFP4 checkpoints that store a factor where the format stores a divisor:
   /// what the divisor derived from it costs is error, not a fault.
   Status findMultiplier() {
@@ -120,7 +136,7 @@ private:
   }
 
   std::span<const std::byte> rowBytes(uint64_t row) const {
-    const uint64_t size = task_.tensor->rowBytes();
+    const uint64_t size = task_.rowBytes();
     return std::span<const std::byte>(bytes_).subspan((row - first_) * size, size);
   }
 
@@ -193,7 +209,7 @@ private:
            std::string message) {
     ++result_.faultCount;
     if (result_.faults.size() < 8)
-      result_.faults.push_back({level, rule, task_.parameter, std::move(message), row, column});
+      result_.faults.push_back({level, rule, task_.feed.parameter, std::move(message), row, column});
   }
 
   void compareRow(uint64_t row, uint64_t objectRow) {
@@ -366,12 +382,12 @@ public:
                           " wrong rows hold the words of other rows: " + list;
     // Left as the file has it, row r holds what belongs in the row that source row r feeds.
     const bool paired =
-        task_.pairedHeadDim > 0 && std::all_of(moved.begin(), moved.end(), [&](const auto &m) {
-          return sourceRowOf(m.second, task_.pairedHeadDim) == m.first;
+        task_.feed.pairedHeadDim > 0 && std::all_of(moved.begin(), moved.end(), [&](const auto &m) {
+          return sourceRowOf(m.second, task_.feed.pairedHeadDim) == m.first;
         });
     if (paired)
       message += "; the rotary pairs of the heads were left interleaved as in the source";
-    faults.add({2, "row-order", task_.parameter, std::move(message), moved.front().first, {}});
+    faults.add({2, "row-order", task_.feed.parameter, std::move(message), moved.front().first, {}});
     return Status();
   }
 
@@ -433,7 +449,7 @@ private:
       faults.add(
           {2,
            "axis",
-           task_.parameter,
+           task_.feed.parameter,
            "the stored values fit the transposed source matrix: rows and columns are swapped",
            {},
            {}});
@@ -456,6 +472,24 @@ uint64_t sourceRowOf(uint64_t row, uint64_t pairedHeadDim) {
   return head * pairedHeadDim + (in < half ? 2 * in : 2 * (in - half) + 1);
 }
 
+uint64_t ParityTask::rowBytes() const {
+  uint64_t elements = 1;
+  for (const uint64_t extent : tensor->shape)
+    elements *= extent;
+  return tensor->bytes / (elements / columns);
+}
+
+uint64_t ParityTask::sourceRow(uint64_t row) const {
+  if (feed.runs.empty())
+    return sourceRowOf(row, feed.pairedHeadDim);
+  for (const SourceRun &run : feed.runs) {
+    if (row < run.count)
+      return run.first + row;
+    row -= run.count;
+  }
+  return 0; // rows are those of the runs
+}
+
 Status compareTensor(const ParityTask &task, const ParityContext &context, TensorParity &out,
                      ParityReport &report, ParityFaults &faults) {
   BlockResult sum;
@@ -469,7 +503,7 @@ Status compareTensor(const ParityTask &task, const ParityContext &context, Tenso
                                                            uint64_t count) mutable -> Status {
             NINFER_ASSIGN_OR_RETURN(results[first / block], worker.run(first, count));
             if (context.onBytes)
-              context.onBytes(task.tensor->bytes / task.tensor->rows() * count);
+              context.onBytes(task.rowBytes() * count);
             return Status();
           };
         }));
@@ -509,7 +543,7 @@ Status compareTensor(const ParityTask &task, const ParityContext &context, Tenso
   if (task.basis == ParityBasis::ErrorOnly && out.relativeL2 > kUnrelated)
     faults.add({2,
                 "reconstruction",
-                task.parameter,
+                task.feed.parameter,
                 "relative L2 error " + number(out.relativeL2) + ", expected at most " +
                     number(kUnrelated) + ": the values are not those of the source tensor",
                 {},

@@ -7,6 +7,7 @@
 #include "artifact/layouts/Layout.h"
 #include "convert/SourceTensor.h"
 #include "inspect/Parity.h"
+#include "inspect/ParityNames.h"
 #include "inspect/ReferenceDecoder.h"
 
 #include <functional>
@@ -52,21 +53,26 @@ struct ParitySegment {
 };
 
 struct ParityTask {
-  std::string parameter;
+  ParityFeed feed;
+  uint64_t rows = 0, columns = 0; ///< of the parameter
   const SourceTensor *tensor = nullptr;
   const SourceFile *file = nullptr;
   const PackedWeight *packed = nullptr;
   bool packedWords = false;   ///< the artifact should hold the words of `packed`, not encoded ones
-  uint64_t pairedHeadDim = 0; ///< > 0: the source interleaves the rotary halves of heads this wide
   std::vector<ParitySegment> segments;
   ParityBasis basis = ParityBasis::ErrorOnly;
+
+  /// Bytes of the source for one row of the parameter.
+  uint64_t rowBytes() const;
+  /// Source row of row `row`; not for transposed ones.
+  uint64_t sourceRow(uint64_t row) const;
 };
 
 /// Levels 0 (kept words) and 2 of one parameter; fills the figures of `out`.
 Status compareTensor(const ParityTask &task, const ParityContext &context, TensorParity &out,
                      ParityReport &report, ParityFaults &faults);
 
-/// Source row that feeds row `row` of a parameter: in a paired source the rows 2i and 2i + 1 of a
+/// Row of a tensor that feeds row `row` of a parameter: in a paired source the rows 2i and 2i + 1 of a
 /// head are rows i and headDim/2 + i of the parameter.
 uint64_t sourceRowOf(uint64_t row, uint64_t pairedHeadDim);
 

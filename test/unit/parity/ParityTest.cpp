@@ -394,22 +394,135 @@ TEST(Parity, QuantizedCheckpoints) {
   EXPECT_GE(checked, 10u);
 }
 
-TEST(Parity, SourcesOfTheHybridFamilyAreRefusedByName) {
+/// A source of the hybrid family and its artifact.
+class HybridPair {
+public:
+  HybridPair(const HybridFolder &source, const std::string &recipe, bool vision = false) {
+    source.write(folder_.path());
+    ConvertOptions convert;
+    convert.source = folder_.path();
+    convert.output = artifact();
+    convert.recipe = *Recipe::builtIn(recipe);
+    convert.tokenizer = false;
+    convert.vision = vision;
+    const auto report = convertCheckpoint(convert);
+    EXPECT_TRUE(report.ok()) << (report.ok() ? "" : report.error().render());
+  }
+
+  fs::path artifact() const { return folder_.path() / "m.ninfer"; }
+  Result<ParityReport> check() const {
+    ParityOptions options;
+    options.source = folder_.path();
+    options.artifact = artifact();
+    return checkParity(options);
+  }
+  /// Exchanges two ranges of bytes of an object.
+  void exchange(const std::string &object, uint64_t one, uint64_t other, uint64_t bytes) const {
+    auto opened = Artifact::open(artifact());
+    const uint64_t start = opened->payloadOffset() + opened->directory().findObject(object)->offset;
+    std::string file = readBytes(artifact());
+    std::swap_ranges(file.begin() + long(start + one), file.begin() + long(start + one + bytes), file.begin() + long(start + other));
+    writeBytes(artifact(), file);
+  }
+  /// Object of a parameter and the byte its first element has there; BF16.
+  std::pair<std::string, uint64_t> place(const std::string &parameter) const {
+    auto opened = Artifact::open(artifact());
+    const RangePart part = opened->directory().bindings.at(parameter).parts.at(0);
+    return {opened->directory().objects[part.object].id, 2 * part.begin};
+  }
+
+private:
+  TempFolder folder_;
+};
+
+HybridFolder hybrid(bool moe, bool mtp, bool nested, bool tied, bool banks) {
+  HybridFolder source;
+  source.moe = moe;
+  source.mtp = mtp;
+  source.nested = nested;
+  source.tied = tied;
+  source.banks = banks;
+  source.make();
+  return source;
+}
+
+TEST(Parity, HybridSourcesPassOnEveryBasis) {
+  for (const char *recipe : {"bf16", "q4"})
+    for (int form = 0; form < 6; ++form) {
+      const HybridPair pair(hybrid(form % 2 != 0, form >= 2, form >= 3, form == 4, form != 5), recipe);
+      const auto report = pair.check();
+      ASSERT_TRUE(report.ok()) << report.error().render();
+      EXPECT_TRUE(report->ok()) << recipe << " " << form << "\n" << all(*report);
+      EXPECT_EQ(tensor(*report, "text/layers/0/gdn/convolution").shape, (std::vector<uint64_t>{tiny::taps, tiny::C}));
+      EXPECT_EQ(tensor(*report, "text/layers/0/gdn/convolution").relativeL2, 0);
+      if (std::string(recipe) == "bf16")
+        for (const TensorParity &t : report->tensors)
+          EXPECT_EQ(t.relativeL2, 0) << t.parameter;
+    }
+}
+
+TEST(Parity, FaultsOfHybridArtifactsAreFound) {
+  const uint64_t row = 2 * tiny::H;
+  struct Case {
+    const char *parameter;
+    uint64_t from, to, bytes; ///< exchanged, from the start of the parameter on
+  };
+  const Case cases[] = {
+      {"text/layers/0/gdn/query", 0, row, row},                        // two rows of the query
+      {"text/layers/0/gdn/convolution", 0, 2 * tiny::C, 2 * tiny::C},  // two taps
+      {"text/layers/0/moe/experts/1/gate", 0, tiny::Ir * row, row},    // a gate row and an up row
+      {"text/layers/0/moe/experts/0/down", 0, 2 * tiny::Ir, 2 * tiny::Ir},
+      {"text/layers/1/attention/gate", 0, tiny::D *row, row},          // rows of two heads
+      {"mtp/layers/0/attention/query", 0, row, row},
+  };
+  for (const Case &c : cases) {
+    const HybridPair pair(hybrid(true, true, false, false, true), "bf16");
+    const auto [object, at] = pair.place(c.parameter);
+    pair.exchange(object, at + c.from, at + c.to, c.bytes);
+    const auto report = pair.check();
+    ASSERT_TRUE(report.ok()) << report.error().render();
+    const auto kept = faultsOf(*report, 0, "kept-words");
+    ASSERT_FALSE(kept.empty()) << c.parameter << "\n" << all(*report);
+    EXPECT_EQ(kept.front().subject, c.parameter);
+  }
+}
+
+TEST(Parity, TowersOfHybridSourcesAreCompared) {
   TempFolder folder;
-  HybridFolder().make().write(folder.path());
   ConvertOptions convert;
-  convert.source = folder.path();
+  convert.source = fs::path(NINFER_SOURCE_DIR) / "test/vectors/hybrid/dense-vision-mtp";
   convert.output = folder / "m.ninfer";
   convert.recipe = *Recipe::builtIn("bf16");
   convert.tokenizer = false;
-  ASSERT_TRUE(convertCheckpoint(convert).ok());
-  ParityOptions options;
-  options.source = folder.path();
-  options.artifact = convert.output;
-  auto report = checkParity(options);
-  ASSERT_FALSE(report.ok());
-  EXPECT_EQ(report.error().code, "NB0350");
-  EXPECT_NE(report.error().message.find("Qwen3_5ForCausalLM"), std::string::npos);
+  for (const bool vision : {false, true}) {
+    convert.vision = vision;
+    convert.force = true;
+    ASSERT_TRUE(convertCheckpoint(convert).ok());
+    ParityOptions options;
+    options.source = convert.source;
+    options.artifact = convert.output;
+    const auto report = checkParity(options);
+    ASSERT_TRUE(report.ok()) << report.error().render();
+    EXPECT_TRUE(report->ok()) << all(*report);
+    const bool noted = std::any_of(report->notes.begin(), report->notes.end(),
+                                   [](const std::string &note) { return note.find("vision tower") != std::string::npos; });
+    EXPECT_NE(noted, vision);
+    if (!vision)
+      continue;
+    EXPECT_EQ(tensor(*report, "vision/layers/0/attention/key").differentWords, 0u);
+    EXPECT_EQ(tensor(*report, "vision/layers/0/attention/key_bias").elements, tensor(*report, "vision/layers/0/attention/key").shape[0]);
+    // One word of the key's bias, which lies between those of query and value.
+    auto opened = Artifact::open(convert.output);
+    const RangePart part = opened->directory().bindings.at("vision/layers/0/attention/key_bias").parts.at(0);
+    const uint64_t at = opened->payloadOffset() + opened->directory().objects[part.object].offset + 2 * part.begin;
+    std::string bytes = readBytes(convert.output);
+    bytes[at] = char(bytes[at] ^ 1);
+    writeBytes(convert.output, bytes);
+    const auto faulty = checkParity(options);
+    ASSERT_TRUE(faulty.ok());
+    ASSERT_FALSE(faulty->ok());
+    EXPECT_EQ(faulty->faults.front().subject, "vision/layers/0/attention/key_bias") << all(*faulty);
+  }
 }
 
 #ifdef NINFER_BIN_DIR
