@@ -2,32 +2,24 @@
 
 #include "support/Bytes.h"
 
-#include <cstdlib>
-#include <openssl/evp.h>
+// The functions below are deprecated in favour of a provider interface, which would link the whole library into libninfer, or have it
+// loaded whole when a plan is opened, for one digest.
+#define OPENSSL_SUPPRESS_DEPRECATED
+#include <openssl/sha.h>
 
 namespace ninfer {
 
 struct Sha256::Context {
-  EVP_MD_CTX *evp = EVP_MD_CTX_new();
-  ~Context() { EVP_MD_CTX_free(evp); }
+  SHA256_CTX state; // the calls cannot fail
 };
 
-// EVP fails only when memory runs out or SHA-256 is missing from the library; neither can be
-// continued from.
-static void require(bool ok) {
-  if (!ok)
-    std::abort();
-}
-
-Sha256::Sha256() : context_(std::make_unique<Context>()) {
-  require(context_->evp && EVP_DigestInit_ex(context_->evp, EVP_sha256(), nullptr) == 1);
-}
+Sha256::Sha256() : context_(std::make_unique<Context>()) { SHA256_Init(&context_->state); }
 Sha256::~Sha256() = default;
 Sha256::Sha256(Sha256 &&) noexcept = default;
 Sha256 &Sha256::operator=(Sha256 &&) noexcept = default;
 
 Sha256 &Sha256::update(std::span<const std::byte> bytes) {
-  require(EVP_DigestUpdate(context_->evp, bytes.data(), bytes.size()) == 1);
+  SHA256_Update(&context_->state, bytes.data(), bytes.size());
   return *this;
 }
 
@@ -35,9 +27,7 @@ Sha256 &Sha256::update(std::string_view text) { return update(asByteSpan(text));
 
 Sha256Digest Sha256::finish() {
   Sha256Digest digest;
-  unsigned length = 0;
-  require(EVP_DigestFinal_ex(context_->evp, digest.data(), &length) == 1 &&
-          length == digest.size());
+  SHA256_Final(digest.data(), &context_->state);
   return digest;
 }
 

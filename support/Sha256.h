@@ -1,4 +1,4 @@
-// SHA-256 (OpenSSL EVP) and hexadecimal text.
+// SHA-256 (OpenSSL, its one function linked in) and hexadecimal text.
 #ifndef NINFER_SUPPORT_SHA256_H
 #define NINFER_SUPPORT_SHA256_H
 

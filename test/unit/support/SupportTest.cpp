@@ -48,6 +48,22 @@ TEST(Sha256, KnownDigests) {
   EXPECT_EQ(parts.finish(), sha256(std::string_view("abc")));
 }
 
+// Every place of the end in a block, and of a cut. The digest of the 300 digests is that of Python's hashlib.
+TEST(Sha256, EveryLength) {
+  std::string text(300, '\0');
+  for (size_t i = 0; i < text.size(); ++i)
+    text[i] = char(i * 7 + 3);
+  Sha256 all;
+  for (size_t n = 0; n < text.size(); ++n) {
+    const std::string_view part(text.data(), n);
+    const Sha256Digest digest = sha256(part);
+    for (size_t cut = 0; cut <= n; ++cut)
+      ASSERT_EQ(Sha256().update(part.substr(0, cut)).update(part.substr(cut)).finish(), digest) << n << ", " << cut;
+    all.update(std::as_bytes(std::span(digest)));
+  }
+  EXPECT_EQ(toHex(all.finish()), "7b074096cabb18dd0d1b468a173cb2f97f80e952525bca29542e606fd6d0753a");
+}
+
 TEST(Utf8, ValidAndInvalid) {
   EXPECT_TRUE(isValidUtf8(""));
   EXPECT_TRUE(isValidUtf8("A\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\xf4\x8f\xbf\xbf"));
