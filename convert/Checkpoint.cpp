@@ -24,14 +24,26 @@ Result<Checkpoint> openGguf(const fs::path &path, const CheckpointOptions &optio
   NINFER_ASSIGN_OR_RETURN(std::optional<std::string> name, gguf.textAt("general.name"));
   bool usable = name && !name->empty() && name->find('\0') == std::string::npos;
   out.modelName = usable ? *name : path.stem().string();
-  NINFER_ASSIGN_OR_RETURN(DecoderConfig config, configFromGguf(gguf, file));
-  if (options.tokenizer) {
-    NINFER_ASSIGN_OR_RETURN(out.resources, tokenizerFilesOfGguf(gguf, config));
+  const bool hybrid = isHybrid(gguf);
+  int64_t positions = 0, draftLayers = 0;
+  if (hybrid) {
+    NINFER_ASSIGN_OR_RETURN(HybridConfig config, hybridFromGguf(gguf, out.notes));
+    positions = config.maxPositions;
+    draftLayers = out.notes.empty() ? 0 : 1;
+    out.config = std::move(config);
+  } else {
+    NINFER_ASSIGN_OR_RETURN(DecoderConfig config, configFromGguf(gguf, file));
+    positions = config.maxPositions;
+    out.config = std::move(config);
   }
-  out.config = std::move(config);
+  if (options.tokenizer) {
+    NINFER_ASSIGN_OR_RETURN(out.resources,
+                            tokenizerFilesOfGguf(gguf, vocabSizeOf(out.config), positions));
+  }
   out.tensors.tensors = std::move(gguf.tensors);
   out.tensors.files.push_back(std::move(file));
-  NINFER_RETURN_IF_ERROR(bindParameters(out, gguf.fileName));
+  NINFER_RETURN_IF_ERROR(hybrid ? bindHybridParameters(out, gguf.fileName, draftLayers)
+                                : bindParameters(out, gguf.fileName));
   return out;
 }
 

@@ -28,18 +28,38 @@ enum class RowOrder : uint8_t {
   Paired ///< as llama GGUFs store them: the two rows of a pair are neighbours
 };
 
-/// Which rows of a tensor make a parameter: runs of rows at equal distances. Rows count over all axes
-/// but the last.
+/// Which rows of a tensor make a parameter, and in which order: some that stay in place, then runs of
+/// rows at equal distances, or groups of such runs. Rows count over all axes but the last.
 struct RowSelection {
-  uint64_t first = 0;  ///< source row of the parameter's row 0
-  uint64_t run = 0;    ///< rows that lie together; 0: the whole tensor
-  uint64_t stride = 0; ///< source rows from one run to the next
+  uint64_t first = 0;       ///< source row of the parameter's row 0
+  uint64_t run = 0;         ///< rows that lie together; 0: the whole tensor
+  uint64_t stride = 0;      ///< source rows from one run to the next, of one group
+  uint64_t group = 0;       ///< runs of a group; 0: all runs are one
+  uint64_t groupStride = 0; ///< source rows from one group to the next
+  uint64_t plain = 0;       ///< rows before the first run, as they lie
 
   bool whole() const { return run == 0; }
   uint64_t sourceRow(uint64_t row) const {
-    return whole() ? row : first + row / run * stride + row % run;
+    if (whole() || row < plain)
+      return first + row;
+    const uint64_t i = (row - plain) / run, inRun = (row - plain) % run;
+    const uint64_t place = group == 0 ? i * stride : i % group * stride + i / group * groupStride;
+    return first + plain + place + inRun;
+  }
+  /// Rows from `row` on that lie together in the source; at least this many.
+  uint64_t together(uint64_t row) const {
+    if (whole())
+      return UINT64_MAX;
+    return row < plain ? plain - row : run - (row - plain) % run;
   }
   auto operator<=>(const RowSelection &) const = default;
+};
+
+/// What a source did to the values of a parameter, and the converter takes back.
+enum class ValueMap : uint8_t {
+  Plain,
+  OnePlus,   ///< the source holds 1 + w
+  NegatedExp ///< the source holds -exp(w)
 };
 
 struct ParameterSource {
@@ -54,7 +74,9 @@ struct ParameterSource {
   RowSelection rows;
   RowOrder rowOrder = RowOrder::Plain;
   uint64_t headDim = 0;    ///< used by RowOrder::Paired
-  bool transposed = false; ///< [taps, C] from a convolution stored as [C, 1, taps]
+  bool transposed = false; ///< [taps, C] from a convolution stored as [C, 1, taps] or [C, taps]
+  RowSelection columns;    ///< the same of columns (elements of a vector); a permutation
+  ValueMap map = ValueMap::Plain; ///< of direct parameters
 };
 
 struct Checkpoint {

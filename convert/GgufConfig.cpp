@@ -1,57 +1,13 @@
 // GGUF metadata -> DecoderConfig.
+#include "convert/GgufMetadata.h"
 #include "convert/SourceConfig.h"
-
 #include "support/Bytes.h"
 
 #include <cmath>
-#include <limits>
 
 namespace ninfer {
 
 namespace {
-
-const char *const kCode = "NB0314";
-constexpr int64_t kMaxDimension = std::numeric_limits<int32_t>::max();
-
-Error unsupported(const GgufFile &gguf, const std::string &text) {
-  return makeError(ErrorKind::Unsupported, "NB0315", gguf.fileName + ": " + text);
-}
-
-class MetadataReader {
-public:
-  MetadataReader(const GgufFile &gguf, std::string architecture)
-      : gguf_(gguf), prefix_(std::move(architecture) + ".") {}
-
-  std::string key(const char *name) const { return prefix_ + name; }
-
-  Status integer(const std::string &key, int64_t &out,
-                 std::optional<int64_t> fallback = std::nullopt) const {
-    NINFER_ASSIGN_OR_RETURN(std::optional<uint64_t> value, gguf_.unsignedAt(key));
-    if (!value && !fallback)
-      return makeError(ErrorKind::BadFile, kCode,
-                       gguf_.fileName + ": metadata '" + key + "' is missing");
-    if (value && (*value == 0 || *value > static_cast<uint64_t>(kMaxDimension)))
-      return makeError(ErrorKind::BadFile, kCode,
-                       gguf_.fileName + ": metadata '" + key + "' must be in 1.." +
-                           std::to_string(kMaxDimension) + ", got " + std::to_string(*value));
-    out = value ? static_cast<int64_t>(*value) : *fallback;
-    return Status();
-  }
-
-  Status number(const std::string &key, double &out,
-                std::optional<double> fallback = std::nullopt) const {
-    NINFER_ASSIGN_OR_RETURN(std::optional<double> value, gguf_.numberAt(key));
-    if (!value && !fallback)
-      return makeError(ErrorKind::BadFile, kCode,
-                       gguf_.fileName + ": metadata '" + key + "' is missing");
-    out = value ? *value : *fallback;
-    return Status();
-  }
-
-private:
-  const GgufFile &gguf_;
-  std::string prefix_;
-};
 
 Status readDimensions(const GgufFile &gguf, const MetadataReader &in, DecoderConfig &c) {
   NINFER_RETURN_IF_ERROR(in.integer(in.key("block_count"), c.numLayers));
@@ -66,26 +22,14 @@ Status readDimensions(const GgufFile &gguf, const MetadataReader &in, DecoderCon
   int64_t valueLength = 0, rotary = 0;
   NINFER_RETURN_IF_ERROR(in.integer(in.key("attention.value_length"), valueLength, derived));
   if (valueLength != c.headDim)
-    return unsupported(gguf, "attention.value_length " + std::to_string(valueLength) +
+    return unsupportedGguf(gguf, "attention.value_length " + std::to_string(valueLength) +
                                  " differs from key_length " + std::to_string(c.headDim));
   NINFER_RETURN_IF_ERROR(in.integer(in.key("rope.dimension_count"), rotary, c.headDim));
   if (rotary != c.headDim)
-    return unsupported(gguf, "rope.dimension_count " + std::to_string(rotary) + " of a head of " +
+    return unsupportedGguf(gguf, "rope.dimension_count " + std::to_string(rotary) + " of a head of " +
                                  std::to_string(c.headDim) +
                                  ": only a full rotary head is supported");
-  const SourceTensor *embedding = nullptr;
-  for (const SourceTensor &t : gguf.tensors) {
-    if (t.name == "token_embd.weight")
-      embedding = &t;
-    if (t.name == "output.weight")
-      c.tieWordEmbeddings = false;
-  }
-  if (!embedding || embedding->shape.size() != 2 ||
-      embedding->shape[0] > static_cast<uint64_t>(kMaxDimension))
-    return makeError(ErrorKind::BadFile, kCode,
-                     gguf.fileName + ": tensor 'token_embd.weight' of rank 2 is missing");
-  NINFER_RETURN_IF_ERROR(
-      in.integer(in.key("vocab_size"), c.vocabSize, static_cast<int64_t>(embedding->shape[0])));
+  NINFER_RETURN_IF_ERROR(readVocabulary(gguf, in, c.vocabSize, c.tieWordEmbeddings));
   return Status();
 }
 
@@ -98,7 +42,7 @@ Status readScaling(const GgufFile &gguf, const MetadataReader &in, DecoderConfig
     c.ropeScaling = RopeScaling::Linear;
     return in.number(in.key("rope.scaling.factor"), c.ropeFactor);
   }
-  Status status(unsupported(gguf, "rope scaling '" + *type + "' is not supported"));
+  Status status(unsupportedGguf(gguf, "rope scaling '" + *type + "' is not supported"));
   status.note("supported: none, linear, and the table rope_freqs.weight of llama3");
   return status;
 }
@@ -112,10 +56,10 @@ Status readDivisors(const GgufFile &gguf, const SourceFile &file, const Metadata
   if (!table)
     return Status();
   if (c.ropeScaling != RopeScaling::None)
-    return unsupported(gguf, "rope_freqs.weight and rope.scaling.type are both present");
+    return unsupportedGguf(gguf, "rope_freqs.weight and rope.scaling.type are both present");
   auto pairs = static_cast<uint64_t>(c.headDim / 2);
   if (table->type != SourceType::F32 || table->shape != std::vector<uint64_t>{pairs})
-    return makeError(ErrorKind::BadFile, kCode,
+    return makeError(ErrorKind::BadFile, kGgufConfigCode,
                      gguf.fileName + ": tensor 'rope_freqs.weight' must be F32 [" +
                          std::to_string(pairs) + "], got " + table->typeName + " " +
                          shapeText(table->shape));
@@ -127,10 +71,10 @@ Status readDivisors(const GgufFile &gguf, const SourceFile &file, const Metadata
   std::optional<int64_t> original;
   NINFER_ASSIGN_OR_RETURN(std::optional<uint64_t> given,
                           gguf.unsignedAt(in.key("rope.scaling.original_context_length")));
-  if (given && *given <= static_cast<uint64_t>(kMaxDimension))
+  if (given && *given <= static_cast<uint64_t>(kMaxGgufDimension))
     original = static_cast<int64_t>(*given);
   if (!matchLlama3Divisors(divisors, original, c))
-    return unsupported(gguf,
+    return unsupportedGguf(gguf,
                        "tensor 'rope_freqs.weight' is no llama3 scaling with band limits 1 and 4");
   return Status();
 }
@@ -174,25 +118,18 @@ Result<DecoderConfig> configFromGguf(const GgufFile &gguf, const SourceFile &fil
     c.qkNorm = true;
   } else {
     Status status(
-        unsupported(gguf, "unsupported architecture '" + architecture.value_or("") + "'"));
+        unsupportedGguf(gguf, "unsupported architecture '" + architecture.value_or("") + "'"));
     status.note(
-        "supported general.architecture: llama (LlamaForCausalLM), qwen3 (Qwen3ForCausalLM)");
+        "supported general.architecture: llama (LlamaForCausalLM), qwen3 (Qwen3ForCausalLM), qwen35 (Qwen3_5ForCausalLM)");
     return status;
   }
-  NINFER_ASSIGN_OR_RETURN(std::optional<uint64_t> shards, gguf.unsignedAt("split.count"));
-  if (shards && *shards > 1) {
-    Status status(
-        unsupported(gguf, "this is one of " + std::to_string(*shards) + " parts of a split GGUF"));
-    status.help("merge the parts into one file first (llama-gguf-split --merge)");
-    return status;
-  }
+  NINFER_RETURN_IF_ERROR(refuseParts(gguf));
   MetadataReader in(gguf, *architecture);
   NINFER_ASSIGN_OR_RETURN(std::optional<uint64_t> expertCount,
                           gguf.unsignedAt(in.key("expert_count")));
   if (expertCount.value_or(0) > 0)
-    return unsupported(gguf, "expert_count " + std::to_string(*expertCount) +
+    return unsupportedGguf(gguf, "expert_count " + std::to_string(*expertCount) +
                                  ": only dense models are supported");
-  c.tieWordEmbeddings = true; // unless output.weight is present
   NINFER_RETURN_IF_ERROR(readDimensions(gguf, in, c));
   NINFER_RETURN_IF_ERROR(in.number(in.key("rope.freq_base"), c.ropeTheta, 10000.0));
   NINFER_RETURN_IF_ERROR(readScaling(gguf, in, c));

@@ -21,10 +21,12 @@ const char *const kGpt2Words =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 const char *const kLlama3Words =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+const char *const kQwen35Words =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 const char *const kQwen2Words =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 
-enum class Split { Gpt2, SmolLm, Llama3, Qwen2, GgmlDefault };
+enum class Split { Gpt2, SmolLm, Llama3, Qwen2, Qwen35, GgmlDefault };
 
 struct PreTokenizer {
   const char *name;
@@ -40,6 +42,7 @@ constexpr PreTokenizer kPreTokenizers[] = {
     {"llama-v3", Split::Llama3},
     {"qwen2", Split::Qwen2},
     {"deepseek-r1-qwen", Split::Qwen2},
+    {"qwen35", Split::Qwen35},
     {"default", Split::GgmlDefault},
 };
 
@@ -77,6 +80,8 @@ Json preTokenizerJson(Split split) {
     return sequence(Json::array({splitStep(kLlama3Words), byteLevel(false)}));
   case Split::Qwen2:
     return sequence(Json::array({splitStep(kQwen2Words), byteLevel(false)}));
+  case Split::Qwen35:
+    return sequence(Json::array({splitStep(kQwen35Words), byteLevel(false)}));
   case Split::GgmlDefault:
     return sequence(
         Json::array({splitStep(R"([\p{P}\$\+<=>\^~\|]+)"), splitStep(kGpt2Words),
@@ -87,7 +92,8 @@ Json preTokenizerJson(Split split) {
 
 class Builder {
 public:
-  Builder(const GgufFile &gguf, const DecoderConfig &decoder) : gguf_(gguf), decoder_(decoder) {}
+  Builder(const GgufFile &gguf, int64_t vocabSize, int64_t maxPositions)
+      : gguf_(gguf), vocabSize_(vocabSize), maxPositions_(maxPositions) {}
 
   Result<std::vector<SourceResource>> run() {
     NINFER_RETURN_IF_ERROR(readTokens());
@@ -133,9 +139,9 @@ private:
     const GgufValue *types = gguf_.find("tokenizer.ggml.token_type");
     if (!tokens || tokens->strings.empty())
       return bad("metadata 'tokenizer.ggml.tokens' must be an array of strings that is not empty");
-    if (tokens->strings.size() > static_cast<uint64_t>(decoder_.vocabSize))
+    if (tokens->strings.size() > static_cast<uint64_t>(vocabSize_))
       return bad(std::to_string(tokens->strings.size()) + " tokens, the embedding has " +
-                 std::to_string(decoder_.vocabSize) + " rows");
+                 std::to_string(vocabSize_) + " rows");
     if (types && types->numbers.size() != tokens->strings.size())
       return bad("tokenizer.ggml.token_type has " + std::to_string(types->numbers.size()) +
                  " entries for " + std::to_string(tokens->strings.size()) + " tokens");
@@ -234,7 +240,7 @@ private:
       first = false;
     }
     out += "],\n\"normalizer\":";
-    out += split_ == Split::Qwen2 ? R"({"type":"NFC"})" : "null";
+    out += split_ == Split::Qwen2 || split_ == Split::Qwen35 ? R"({"type":"NFC"})" : "null";
     out += ",\n\"pre_tokenizer\":" + preTokenizerJson(split_).dump();
     out += ",\n\"post_processor\":" + postProcessorJson().dump();
     out += ",\n\"decoder\":" + byteLevel(true).dump();
@@ -285,7 +291,7 @@ private:
                 {"add_eos_token", addEos_},
                 {"add_prefix_space", false},
                 {"clean_up_tokenization_spaces", false},
-                {"model_max_length", decoder_.maxPositions}};
+                {"model_max_length", maxPositions_}};
     auto put = [&](const char *name, std::optional<size_t> id) {
       if (id)
         out[name] = (*tokens_)[*id];
@@ -320,7 +326,7 @@ private:
   }
 
   const GgufFile &gguf_;
-  const DecoderConfig &decoder_;
+  const int64_t vocabSize_, maxPositions_;
   Split split_ = Split::Gpt2;
   const std::vector<std::string> *tokens_ = nullptr, *merges_ = nullptr;
   std::vector<TokenType> types_;
@@ -340,8 +346,8 @@ std::string listPreTokenizers() {
 }
 
 Result<std::vector<SourceResource>> tokenizerFilesOfGguf(const GgufFile &gguf,
-                                                         const DecoderConfig &decoder) {
-  return Builder(gguf, decoder).run();
+                                                         int64_t vocabSize, int64_t maxPositions) {
+  return Builder(gguf, vocabSize, maxPositions).run();
 }
 
 } // namespace ninfer

@@ -1,7 +1,7 @@
 // Which source tensor feeds which parameter of the hybrid family: tensors that hold several
 // parameters are split by rows, the query projection head by head, the convolution is transposed.
-#include "convert/Checkpoint.h"
-
+// Names of checkpoints are here, those of GGUF files in GgufHybridMap.cpp.
+#include "convert/HybridOrigin.h"
 #include "convert/Vision.h"
 #include "models/Bind.h"
 #include "models/Hybrid.h"
@@ -21,14 +21,6 @@ uint64_t size(int64_t n) { return static_cast<uint64_t>(n); }
 bool startsWith(std::string_view text, std::string_view prefix) {
   return text.substr(0, prefix.size()) == prefix;
 }
-
-/// Where a parameter comes from.
-struct Origin {
-  std::string tensor;
-  std::vector<uint64_t> shape; ///< of the tensor
-  RowSelection rows;
-  bool transposed = false;
-};
 
 /// Parameters that are one tensor, behind the layer's prefixes.
 const std::map<std::string_view, const char *> &wholeTensors() {
@@ -74,6 +66,8 @@ public:
       nested = nested || startsWith(name, "model.language_model.");
     }
     model_ = nested ? "model.language_model." : "model.";
+    if (gguf())
+      return bindGguf();
     NINFER_RETURN_IF_ERROR(settleDraft());
     NINFER_RETURN_IF_ERROR(settleVision());
     checkpoint_.parameters.clear();
@@ -87,6 +81,21 @@ public:
 
 private:
   const std::vector<SourceTensor> &tensors() const { return checkpoint_.tensors.tensors; }
+
+  bool gguf() const { return checkpoint_.kind == "gguf"; }
+
+  /// Component text alone; the draft layer, behind the last layer, is left out.
+  Status bindGguf() {
+    checkpoint_.parameters.clear();
+    for (const ParameterSpec &p : inventoryOf(checkpoint_.config, false))
+      bind(p, ggufHybridOrigin(config_, p), "");
+    const std::string draft = "blk." + std::to_string(config_.numLayers) + ".";
+    for (size_t i = 0; i < tensors().size(); ++i)
+      if (draftLayers_.value_or(0) != 0 && startsWith(tensors()[i].name, draft))
+        consumed_.insert(static_cast<uint32_t>(i));
+    checkLeftOver();
+    return faults_.status(fileName_);
+  }
 
   size_t count(std::string_view prefix) const {
     return static_cast<size_t>(
@@ -121,7 +130,7 @@ private:
     return Status();
   }
 
-  Origin originOf(const ParameterSpec &p) const {
+  HybridOrigin originOf(const ParameterSpec &p) const {
     if (p.name == "text/token_embedding" ||
         (p.name == "text/output_head" && config_.tieWordEmbeddings))
       return {model_ + "embed_tokens.weight", p.shape, {}};
@@ -143,7 +152,7 @@ private:
     return originInLayer(prefix, std::string_view(p.name).substr(slash + 1), p);
   }
 
-  Origin originInLayer(const std::string &prefix, std::string_view rest,
+  HybridOrigin originInLayer(const std::string &prefix, std::string_view rest,
                        const ParameterSpec &p) const {
     if (auto it = wholeTensors().find(rest); it != wholeTensors().end())
       return {prefix + it->second, p.shape, {}};
@@ -151,7 +160,9 @@ private:
     if (startsWith(rest, "attention/")) { // query and gate: the two halves of each head's rows
       const uint64_t dim = size(config_.attention->headDim);
       const uint64_t first = rest == "attention/gate" ? dim : 0;
-      return {prefix + "self_attn.q_proj.weight", {2 * p.shape[0], hidden}, {first, dim, 2 * dim}};
+      return {prefix + "self_attn.q_proj.weight",
+            {2 * p.shape[0], hidden},
+            {.first = first, .run = dim, .stride = 2 * dim}};
     }
     if (startsWith(rest, "moe/experts/"))
       return originOfExpert(prefix, rest, p);
@@ -162,11 +173,11 @@ private:
     const uint64_t first = rest == "gdn/query" ? 0 : rest == "gdn/key" ? key : 2 * key;
     return {prefix + "linear_attn.in_proj_qkv.weight",
             {size(d.channels()), hidden},
-            {first, p.shape[0], p.shape[0]}};
+            {.first = first, .run = p.shape[0], .stride = p.shape[0]}};
   }
 
   /// Experts lie in two banks, or every matrix for itself.
-  Origin originOfExpert(const std::string &prefix, std::string_view rest,
+  HybridOrigin originOfExpert(const std::string &prefix, std::string_view rest,
                         const ParameterSpec &p) const {
     const size_t number = std::string_view("moe/experts/").size(), slash = rest.find('/', number);
     const std::string id(rest.substr(number, slash - number));
@@ -177,10 +188,10 @@ private:
     const uint64_t hidden = size(config_.hiddenSize), inner = size(config_.moe->intermediateSize);
     const uint64_t count = size(config_.moe->numExperts), e = std::stoull(id);
     if (role == "down")
-      return {experts + "down_proj", {count, hidden, inner}, {e * hidden, hidden, hidden}};
+      return {experts + "down_proj", {count, hidden, inner}, {.first = e * hidden, .run = hidden, .stride = hidden}};
     return {experts + "gate_up_proj",
             {count, 2 * inner, hidden},
-            {e * 2 * inner + (role == "up" ? inner : 0), inner, inner}};
+            {.first = e * 2 * inner + (role == "up" ? inner : 0), .run = inner, .stride = inner}};
   }
 
   /// The experts of a layer form two banks: gate and up rows of expert 0, of expert 1, ..., and the
@@ -205,7 +216,7 @@ private:
     }
   }
 
-  void bind(const ParameterSpec &p, const Origin &origin, const std::string &bank) {
+  void bind(const ParameterSpec &p, const HybridOrigin &origin, const std::string &bank) {
     auto it = index_.find(origin.tensor);
     if (it == index_.end()) {
       if (told_.insert(origin.tensor).second)
@@ -235,6 +246,8 @@ private:
     source.tensor = it->second;
     source.rows = origin.rows;
     source.transposed = origin.transposed;
+    source.columns = origin.columns;
+    source.map = origin.map;
     checkpoint_.parameters.push_back(std::move(source));
   }
 

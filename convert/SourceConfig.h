@@ -40,6 +40,11 @@ const Json &textConfigOf(const Json &config);
 Result<HybridSource> hybridFromHuggingFace(const Json &config, const std::string &fileName,
                                            std::vector<std::string> &notes);
 
+/// True when general.architecture is the dense hybrid one (qwen35).
+bool isHybrid(const GgufFile &gguf);
+/// Reads the metadata of such a GGUF. A draft layer is left out and named in `notes`. Errors: as above.
+Result<HybridConfig> hybridFromGguf(const GgufFile &gguf, std::vector<std::string> &notes);
+
 /// Reads the metadata of a llama or qwen3 GGUF; `file` is needed for rope_freqs.weight, which holds
 /// the llama3 scaling as a table. Errors as above.
 Result<DecoderConfig> configFromGguf(const GgufFile &gguf, const SourceFile &file);

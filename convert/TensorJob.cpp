@@ -73,6 +73,32 @@ Error cannotMove(const TensorJob &job, uint64_t row, const MoveFault &fault) {
                    where + ", so it has no exact W8G32_F16S form");
 }
 
+/// Takes a ValueMap back, in binary64 and rounded once.
+Status unmap(const TensorJob &job, uint64_t row, std::span<float> values) {
+  if (job.map == ValueMap::Plain)
+    return Status();
+  for (size_t column = 0; column < values.size(); ++column) {
+    const double v = static_cast<double>(values[column]);
+    if (job.map == ValueMap::NegatedExp && !(v < 0))
+      return makeError(ErrorKind::BadFile, "NB0317",
+                       place(job, row) + " column " + std::to_string(column) + ": source value " +
+                           std::to_string(v) + " is not below zero, so it is not -exp of anything");
+    values[column] = static_cast<float>(job.map == ValueMap::OnePlus ? v - 1 : std::log(-v));
+  }
+  return Status();
+}
+
+/// A row in the column order of the job. Columns lie `together` to a block of `bytes`, of which runs hold whole ones.
+void orderColumns(const TensorJob &job, uint64_t columns, uint64_t together, uint64_t bytes,
+                  const std::byte *from, std::byte *to) {
+  for (uint64_t done = 0; done < columns;) {
+    const uint64_t piece = std::min(job.columns.together(done), columns - done);
+    std::memcpy(to + done / together * bytes, from + job.columns.sourceRow(done) / together * bytes,
+                piece / together * bytes);
+    done += piece;
+  }
+}
+
 /// Rows [first, first + count) of the selection, read piece by piece as they lie in the file.
 Status readRows(const TensorJob &job, uint64_t first, uint64_t count,
                 std::vector<std::byte> &out) {
@@ -80,8 +106,7 @@ Status readRows(const TensorJob &job, uint64_t first, uint64_t count,
   out.resize(count * rowBytes);
   for (uint64_t done = 0; done < count;) {
     const uint64_t row = first + done;
-    const uint64_t together = job.rows.whole() ? count : job.rows.run - row % job.rows.run;
-    const uint64_t piece = std::min(together, count - done);
+    const uint64_t piece = std::min(job.rows.together(row), count - done);
     NINFER_RETURN_IF_ERROR(
         job.file->read(job.tensor->offset + job.rows.sourceRow(row) * rowBytes,
                        std::span(out).subspan(done * rowBytes, piece * rowBytes)));
@@ -176,6 +201,13 @@ private:
     uint64_t groups = geometry_.logicalGroupsPerRow();
     if (job_.method == Method::MoveIntoW8) {
       MoveKind ignored = MoveKind::SameWords;
+      if (!job_.columns.whole()) {
+        const SourceTypeInfo &type = sourceTypeInfo(job_.tensor->type);
+        orderedSource_.resize(source.size());
+        orderColumns(job_, k_, type.blockElements, type.blockBytes, source.data(),
+                     orderedSource_.data());
+        source = orderedSource_;
+      }
       std::optional<MoveFault> fault =
           moveRowIntoW8(job_.tensor->type, source, std::span(codes_).subspan(to * k_, k_),
                         std::span(scales_).subspan(to * groups, groups), ignored);
@@ -186,6 +218,13 @@ private:
     else
       decodeSourceRow(job_.tensor->type, source, values_);
     NINFER_RETURN_IF_ERROR(checkFinite(job_, row, values_));
+    NINFER_RETURN_IF_ERROR(unmap(job_, row, values_));
+    if (!job_.columns.whole()) {
+      ordered_.resize(k_);
+      orderColumns(job_, k_, 1, sizeof(float), std::as_bytes(std::span(values_)).data(),
+                   std::as_writable_bytes(std::span(ordered_)).data());
+      values_.swap(ordered_);
+    }
     switch (job_.method) {
     case Method::EncodeGrouped:
       return prefixed(encodeRowFast(job_.format, values_, std::span(codes_).subspan(to * k_, k_),
@@ -196,7 +235,11 @@ private:
           encodeFp8Row(values_, std::span(floatCodes_).subspan(to * k_, k_), scales_[to]),
           place(job_, row));
     case Method::CopyWords:
-      std::memcpy(words_.data() + to * source.size(), source.data(), source.size());
+      if (job_.columns.whole())
+        std::memcpy(words_.data() + to * source.size(), source.data(), source.size());
+      else
+        orderColumns(job_, k_, 1, source.size() / k_, source.data(),
+                     words_.data() + to * source.size());
       return Status();
     case Method::RoundToBf16:
       return roundRow(row, words_.data() + to * k_ * 2);
@@ -247,8 +290,8 @@ private:
   const EncodedGeometry &geometry_;
   std::span<std::byte> out_;
   uint64_t k_;
-  std::vector<std::byte> source_, words_;
-  std::vector<float> values_;
+  std::vector<std::byte> source_, orderedSource_, words_;
+  std::vector<float> values_, ordered_;
   std::vector<int8_t> codes_;
   std::vector<uint8_t> floatCodes_;
   std::vector<uint16_t> scales_;
@@ -289,6 +332,7 @@ private:
     values_.resize(columns);
     decodeSourceRow(job_.tensor->type, source, values_);
     NINFER_RETURN_IF_ERROR(checkFinite(job_, row, values_));
+    NINFER_RETURN_IF_ERROR(unmap(job_, row, values_));
     for (float v : values_)
       if (bitsFromFloat(v) & 0xffff)
         differs_ = true;
@@ -327,6 +371,11 @@ Status needsRequantize(const TensorJob &job, Format format) {
     status.help("or choose w8 for them: " + std::string(job.tensor->typeName) +
                 " moves exactly into it");
   return status;
+}
+
+/// True when every run of columns is whole blocks of 32, so that codes and scales can change places.
+bool blocksStayWhole(const TensorJob &job) {
+  return job.columns.whole() || (job.columns.run % 32 == 0 && job.columns.plain % 32 == 0);
 }
 
 /// How real numbers become words of a format, rounding where they must.
@@ -379,7 +428,7 @@ std::string_view provenanceText(Provenance provenance) {
 }
 
 uint64_t TensorJob::sourceRows() const {
-  if (rows.whole())
+  if (rows.whole() || transposed)
     return tensor->rows();
   uint64_t n = 1;
   for (size_t i = 0; i + 1 < shape.size(); ++i)
@@ -388,7 +437,7 @@ uint64_t TensorJob::sourceRows() const {
 }
 
 uint64_t TensorJob::sourceBytes() const {
-  return rows.whole() ? tensor->bytes : sourceRows() * tensor->rowBytes();
+  return rows.whole() || transposed ? tensor->bytes : sourceRows() * tensor->rowBytes();
 }
 
 std::string TensorJob::profile() const {
@@ -420,6 +469,8 @@ Result<TensorJob> planTensor(const Checkpoint &checkpoint, const ParameterSource
   job.rowOrder = source.rowOrder;
   job.headDim = source.headDim;
   job.transposed = source.transposed;
+  job.columns = source.columns;
+  job.map = source.map;
   SourceType type = job.tensor->type;
   bool block = isBlockType(type);
 
@@ -430,16 +481,18 @@ Result<TensorJob> planTensor(const Checkpoint &checkpoint, const ParameterSource
     job.provenance = provenance;
     return job;
   };
-  if (format == Format::BF16 && type == SourceType::BF16)
-    return exact(Method::CopyWords, Provenance::Preserved);
-  if (format == Format::FP32 && type == SourceType::F32)
-    return exact(Method::CopyWords, Provenance::Preserved);
-  if (format == Format::FP32 && isExactInFp32(type))
-    return exact(Method::WidenToFp32, Provenance::WidenedExactly);
-  if (format == Format::W8G32_F16S && movesExactlyIntoW8(type)) {
-    job.scanFirst = true;
-    job.mayReencode = requantize;
-    return exact(Method::MoveIntoW8, Provenance::WidenedExactly);
+  if (job.map == ValueMap::Plain) {
+    if (format == Format::BF16 && type == SourceType::BF16)
+      return exact(Method::CopyWords, Provenance::Preserved);
+    if (format == Format::FP32 && type == SourceType::F32)
+      return exact(Method::CopyWords, Provenance::Preserved);
+    if (format == Format::FP32 && isExactInFp32(type))
+      return exact(Method::WidenToFp32, Provenance::WidenedExactly);
+    if (format == Format::W8G32_F16S && movesExactlyIntoW8(type) && blocksStayWhole(job)) {
+      job.scanFirst = true;
+      job.mayReencode = requantize;
+      return exact(Method::MoveIntoW8, Provenance::WidenedExactly);
+    }
   }
   if (block && !requantize)
     return needsRequantize(job, format);

@@ -38,6 +38,8 @@ struct TensorJob {
   RowOrder rowOrder = RowOrder::Plain;
   uint64_t headDim = 0;     ///< used by RowOrder::Paired
   bool transposed = false;  ///< columns of the source become rows
+  RowSelection columns;     ///< order of the columns
+  ValueMap map = ValueMap::Plain;
   bool scanFirst = false;   ///< provenance or legality depend on the data: scanTensor decides
   bool mayReencode = false; ///< MoveIntoW8 may fall back to EncodeGrouped when a block cannot move
 
@@ -63,7 +65,7 @@ struct RowWork {
 
 /// Reads the tensor once and settles the provenance of a job with scanFirst, for a move also
 /// whether every block can move. Errors: NB0316 a block cannot move and re-encoding is not
-/// permitted, NB0317 a value is not finite, NB0326 / NB0327 of a packed weight, read errors,
+/// permitted, NB0317 a value is not finite or outside what ValueMap can take back, NB0326 / NB0327 of a packed weight, read errors,
 /// Interrupted.
 Status scanTensor(TensorJob &job, const RowWork &work);
 

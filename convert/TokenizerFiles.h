@@ -29,7 +29,7 @@ tokenizerFilesOfFolder(const ModelFolder &folder, const Json &config, int64_t vo
 /// Unsupported (NB0320) for another model or pre-tokenizer, BadFile (NB0320) for tokens or merges
 /// that contradict each other.
 Result<std::vector<SourceResource>> tokenizerFilesOfGguf(const GgufFile &gguf,
-                                                         const DecoderConfig &decoder);
+                                                         int64_t vocabSize, int64_t maxPositions);
 
 /// Opens the resources as the runtime does. BadFile or Unsupported (NB0320) for a tokenizer it would
 /// refuse, a chat template that is not UTF-8, stop ids outside the vocabulary; a template beyond the

@@ -147,6 +147,7 @@ def main():
     ap.add_argument("--threads", default="1,2")
     ap.add_argument("--rounds", type=int, default=5)
     ap.add_argument("--policy", default="AllowA8", choices=["A16Only", "AllowA8"])
+    ap.add_argument("--nearest", action="store_true", help="beside the peer's type of nearest bits only, not its others")
     ap.add_argument("--start", action="store_true", help="cold and warm starts only")
     ap.add_argument("--contexts", default=[], type=lambda text: sorted(int(n) for n in text.split(",")),
                     help="instead: decode speed after so many tokens (128,1024,4000), beside the peer with flash attention and without")
@@ -173,7 +174,7 @@ def main():
         print("| ninfer | MB | llama.cpp | MB | threads | test | ninfer t/s | llama.cpp t/s | ratio | GB/s of the probe's |")
         print("|---|---|---|---|---|---|---|---|---|---|")
         for recipe in args.recipes.split(","):
-            for kind, ftype in PEERS[recipe]:
+            for kind, ftype in PEERS[recipe][:1] if args.nearest else PEERS[recipe]:
                 for threads in args.threads.split(","):
                     bandwidth = None
                     if os.path.exists(probe) and threads in "12":

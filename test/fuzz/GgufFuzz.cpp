@@ -29,10 +29,15 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
       (void)moveRowIntoW8(t.type, row, codes, scales, kind);
     }
   }
+  if (isHybrid(*gguf)) {
+    std::vector<std::string> ignored;
+    (void)accepted(hybridFromGguf(*gguf, ignored));
+    return 0;
+  }
   Result<DecoderConfig> config = configFromGguf(*gguf, *file);
   if (!accepted(config))
     return 0;
-  Result<std::vector<SourceResource>> resources = tokenizerFilesOfGguf(*gguf, *config);
+  Result<std::vector<SourceResource>> resources = tokenizerFilesOfGguf(*gguf, config->vocabSize, config->maxPositions);
   if (!accepted(resources))
     return 0;
   std::vector<std::string> notes;

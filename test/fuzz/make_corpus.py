@@ -143,6 +143,15 @@ def gguf():
     for pre in ("llama-bpe", "qwen2", "default"):
         changed = [string("tokenizer.ggml.pre", pre) if b"tokenizer.ggml.pre" in e else e for e in entries]
         write("gguf", "pre-" + pre, build(changed, [embedding]))
+    h = "qwen35."
+    hybrid = [string("general.architecture", "qwen35"), u32(h + "rope.dimension_count", 4), u32(h + "attention.key_length", 8),
+              array(h + "rope.dimension_sections", 5, [1, 1, 0, 0]), u32(h + "full_attention_interval", 2), u32(h + "nextn_predict_layers", 1)]
+    hybrid += [u32(h + key, value) for key, value in {"block_count": 3, "context_length": 128, "embedding_length": 8, "feed_forward_length": 16,
+               "attention.head_count": 2, "attention.head_count_kv": 1, "ssm.conv_kernel": 4, "ssm.state_size": 4, "ssm.group_count": 1,
+               "ssm.time_step_rank": 2, "ssm.inner_size": 8}.items()]
+    hybrid += [f32(h + "attention.layer_norm_rms_epsilon", 0.0001), f32(h + "rope.freq_base", 10000.0)]
+    write("gguf", "hybrid", build(hybrid, [embedding]))
+    write("gguf", "hybrid-layers", build(hybrid + [array(h + "attention.recurrent_layers", 5, [1, 0, 0])], [embedding]))
     blocks = {8: 34, 2: 18, 6: 22, 20: 18, 3: 20, 7: 24}
     write("gguf", "blocks", build([], [(f"t{k}", k, [2, 32], bytes(range(1, 2 * n + 1))) for k, n in blocks.items()]))
     big = {10: 84, 11: 110, 12: 144, 13: 176, 14: 210, 23: 136}

@@ -14,6 +14,7 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalize
 HERE = os.path.dirname(os.path.abspath(__file__))
 OUT = os.path.join(HERE, "..", "vectors", "tokenizer")
 QWEN2 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
+QWEN35 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
 LLAMA3 = QWEN2.replace(r"|\p{N}|", r"|\p{N}{1,3}|")
 
 TEXTS = [
@@ -81,6 +82,7 @@ def main():
         "smollm": make("smollm", None, pre_tokenizers.Sequence([
             pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)])),
         "qwen2": make("qwen2", normalizers.NFC(), split(QWEN2)),
+        "qwen35": make("qwen35", normalizers.NFC(), split(QWEN35)),
         "llama3": make("llama3", None, split(LLAMA3), bos),
         "added": make("added", normalizers.NFKC(), split(QWEN2), None, [
             AddedToken("<tool>", normalized=True), AddedToken("[MASK]", lstrip=True, rstrip=True, normalized=False),

@@ -24,10 +24,7 @@ Result<std::vector<SourceResource>> make(const GgufBuilder &builder, int64_t voc
   auto gguf = parse(builder);
   if (!gguf.ok())
     return gguf.takeStatus();
-  DecoderConfig config;
-  config.vocabSize = vocab;
-  config.maxPositions = 128;
-  return tokenizerFilesOfGguf(*gguf, config);
+  return tokenizerFilesOfGguf(*gguf, vocab, 128);
 }
 
 std::string find(const std::vector<SourceResource> &resources, const std::string &role) {
@@ -66,7 +63,7 @@ TEST(GgufTokenizer, GivesTheReferenceIdsOnOddTexts) {
     const char *pre, *file;
   };
   for (const Case &c : {Case{"smollm", "smollm"}, Case{"llama-bpe", "llama3"},
-                        Case{"qwen2", "qwen2"}, Case{"gpt-2", "gpt2"}}) {
+                        Case{"qwen2", "qwen2"}, Case{"qwen35", "qwen35"}, Case{"gpt-2", "gpt2"}}) {
     std::string stem = std::string(NINFER_SOURCE_DIR "/test/vectors/tokenizer/") + c.file;
     auto resources = make(fromTokenizerJson(Json::parse(readBytes(stem + ".json")), c.pre));
     ASSERT_TRUE(resources.ok()) << resources.error().render();

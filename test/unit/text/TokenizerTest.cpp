@@ -53,7 +53,7 @@ TEST_P(TokenizerVectors, EveryIdEqualsTheReference) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, TokenizerVectors,
-                         testing::Values("gpt2", "gpt2_prefix", "smollm", "qwen2", "llama3", "added"));
+                         testing::Values("gpt2", "gpt2_prefix", "smollm", "qwen2", "qwen35", "llama3", "added"));
 
 TEST(Tokenizer, SpecialTokensInUserTextCanBeTreatedAsText) {
   Result<Tokenizer> t = Tokenizer::fromJson(readFile(kVectors + "smollm.json"), "smollm");
