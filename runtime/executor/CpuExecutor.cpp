@@ -116,7 +116,7 @@ void CpuExecutor::runThread(void *self, unsigned thread) {
   Team &team = *executor.team_;
   const int64_t *scalars = executor.scalars_;
   const int64_t rows = scalars[NINFER_SCALAR_ROWS];
-  const unsigned threads = team.threads();
+  const unsigned threads = team.active();
   void *scratch = executor.scratch_.data() + executor.scratchPerThread_ * thread;
   std::span<ProgramLaunch> launches = executor.phase_->launches;
   uint64_t last = thread == 0 && executor.profile_ ? nowNs() : 0;

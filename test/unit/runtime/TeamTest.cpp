@@ -2,7 +2,10 @@
 
 #include "runtime/loader/Machine.h"
 
+#include <chrono>
 #include <gtest/gtest.h>
+#include <pthread.h>
+#include <sched.h>
 #include <thread>
 
 using namespace ninfer;
@@ -30,7 +33,7 @@ void runSteps(void *data, unsigned thread) {
     if (thread == 0 && step == s.stopAt)
       s.stop = true;
     s.team->barrier(s.stop);
-    for (unsigned other = 0; other < s.team->threads(); ++other)
+    for (unsigned other = 0; other < s.team->active(); ++other)
       s.wrong += s.cells[other * 16] != step;
     s.ranSteps[thread] = step;
     if (s.team->barrier(s.stop))
@@ -95,4 +98,104 @@ TEST(Team, CallerKeepsItsCpus) {
   Steps steps{team->get(), std::vector<uint64_t>(32), {}, 10, {}, UINT64_MAX, std::vector<uint64_t>(2)};
   (*team)->run(runSteps, &steps);
   EXPECT_EQ(usableCpus(), before);
+}
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+void compute(std::chrono::microseconds time) {
+  for (const auto until = Clock::now() + time; Clock::now() < until;) {
+  }
+}
+
+/// Threads that keep one CPU busy.
+class Burners {
+public:
+  Burners(int cpu, unsigned count) {
+    for (unsigned i = 0; i < count; ++i)
+      threads_.emplace_back([this, cpu] {
+        cpu_set_t mask;
+        CPU_ZERO(&mask);
+        CPU_SET(cpu, &mask);
+        pthread_setaffinity_np(pthread_self(), sizeof(mask), &mask);
+        while (!stop_)
+          compute(std::chrono::microseconds(100));
+      });
+  }
+  ~Burners() {
+    stop_ = true;
+    for (std::thread &thread : threads_)
+      thread.join();
+  }
+
+private:
+  std::atomic<bool> stop_{false};
+  std::vector<std::thread> threads_;
+};
+
+/// Twenty steps of work whose result every thread checks of the others.
+struct Work {
+  Team *team;
+  std::vector<uint64_t> cells;
+  uint64_t run = 0;
+  std::atomic<uint64_t> wrong{0};
+  std::atomic<bool> stop{false};
+};
+
+void runWork(void *data, unsigned thread) {
+  Work &w = *static_cast<Work *>(data);
+  for (uint64_t step = 1; step <= 20; ++step) {
+    compute(std::chrono::microseconds(100));
+    w.cells[thread * 16] = w.run * 100 + step;
+    w.team->barrier(w.stop);
+    for (unsigned other = 0; other < w.team->active(); ++other)
+      w.wrong += w.cells[other * 16] != w.run * 100 + step;
+    w.team->barrier(w.stop);
+  }
+}
+
+/// Runs until `active` threads take part, at most ten seconds.
+bool reaches(Work &work, unsigned active) {
+  for (const auto until = Clock::now() + std::chrono::seconds(10); Clock::now() < until;) {
+    ++work.run;
+    work.team->run(runWork, &work);
+    if (work.team->active() == active)
+      return true;
+  }
+  return false;
+}
+
+} // namespace
+
+TEST(Team, LeavesACpuThatOthersUseAndComesBack) {
+  const std::vector<int> cpus = usableCpus();
+  if (cpus.size() < 2)
+    GTEST_SKIP() << "needs two CPUs, this process may use one";
+  for (int busy : {cpus[0], cpus[1]}) {
+    auto team = Team::start({2, cpus, 100'000});
+    ASSERT_TRUE(team.ok());
+    Work work{team->get(), std::vector<uint64_t>(32)};
+    {
+      Burners burners(busy, 3);
+      EXPECT_TRUE(reaches(work, 1));
+      EXPECT_TRUE(reaches(work, 2)); // tried again
+      EXPECT_TRUE(reaches(work, 1));
+    }
+    EXPECT_TRUE(reaches(work, 2));
+    EXPECT_EQ(work.wrong, 0u);
+  }
+}
+
+TEST(Team, WithoutSpinningEveryRunHasAllThreads) {
+  const std::vector<int> cpus = usableCpus();
+  auto team = Team::start({2, {}, 0});
+  ASSERT_TRUE(team.ok());
+  Work work{team->get(), std::vector<uint64_t>(32)};
+  Burners burners(cpus[0], 2);
+  for (work.run = 1; work.run <= 30; ++work.run) {
+    (*team)->run(runWork, &work);
+    ASSERT_EQ((*team)->active(), 2u);
+  }
+  EXPECT_EQ(work.wrong, 0u);
 }
