@@ -147,9 +147,8 @@ void KernelBuilder::store(Value value, Value pointer) {
   LLVM::StoreOp::create(builder_, loc_, value, pointer);
 }
 
-void KernelBuilder::loop(Value begin, Value end, int64_t step,
-                         llvm::function_ref<void(Value)> body) {
-  auto loop = scf::ForOp::create(builder_, loc_, begin, end, constant(step));
+void KernelBuilder::loop(Value begin, Value end, Value step, llvm::function_ref<void(Value)> body) {
+  auto loop = scf::ForOp::create(builder_, loc_, begin, end, step);
   OpBuilder::InsertionGuard guard(builder_);
   builder_.setInsertionPointToStart(loop.getBody());
   body(loop.getInductionVar());

@@ -63,8 +63,10 @@ public:
   mlir::Value toInteger(mlir::Value value);
 
   /// for (i = begin; i < end; i += step) body(i).
-  void loop(mlir::Value begin, mlir::Value end, int64_t step,
-            llvm::function_ref<void(mlir::Value)> body);
+  void loop(mlir::Value begin, mlir::Value end, mlir::Value step, llvm::function_ref<void(mlir::Value)> body);
+  void loop(mlir::Value begin, mlir::Value end, int64_t step, llvm::function_ref<void(mlir::Value)> body) {
+    loop(begin, end, constant(step), body);
+  }
   /// if (a < b) then() else otherwise().
   void ifLess(mlir::Value a, mlir::Value b, llvm::function_ref<void()> then,
               llvm::function_ref<void()> otherwise = nullptr);

@@ -5,7 +5,8 @@
 // normalises and packs the activation rows itself: that is less work than a barrier costs, and
 // keeps the packed rows in the caches of the core that reads them. Above one row, rows are taken
 // in blocks, so that scratch does not grow with the prefill chunk, and outputs too, so that the
-// epilogue finds them in the first-level cache; how large is a choice (Tuning.h).
+// epilogue finds them in the first-level cache; how large is a choice (Tuning.h). Calls of one or two rows
+// have larger blocks: what they wait for is memory, and every block begins the streams of its weights anew.
 #include "codegen/cpu/KernelLowering.h"
 
 #include "codegen/common/Tiling.h"
@@ -18,6 +19,9 @@ using namespace mlir;
 namespace ninfer::cpu {
 
 namespace {
+
+/// Calls of at most so many activation rows, of kernels of several, take this many outputs at a time.
+constexpr int64_t kFewRows = 2, kFewRowsOutputs = 2048;
 
 /// One result of the kernel.
 struct Segment {
@@ -40,7 +44,8 @@ private:
   LogicalResult chooseGranule();
   MicroPack packOf(LinearOp linear) const;
   void emitRowBlock(Value firstRow, Value rows);
-  void emitOutputs(const Segment &segment, Value firstRow, Value rows, Value begin, Value end);
+  /// upRowLength: of a row in upRows, outputs.
+  void emitOutputs(const Segment &segment, Value firstRow, Value rows, Value begin, Value end, Value upRowLength);
   void callLinear(LinearOp linear, Value rows, Value begin, Value end, Value out, Value ldOut);
 
   KernelLowering &l;
@@ -56,8 +61,10 @@ private:
   int64_t granule = 0;
   std::vector<int64_t> firstTiles;
 
-  Value inputPointer, normalised, linearScratch, upRows;
-  int64_t upRowLength = 0;
+  Value inputPointer, normalised, linearScratch;
+  Value upRows; ///< swiglu only
+  /// The larger block of calls of kFewRows at most.
+  int64_t fewRowsBlock() const { return std::max(kFewRowsOutputs, l.tuning.outputBlock); }
   llvm::SmallMapVector<int, Value, 2> packed; ///< MicroPack -> buffer
 };
 
@@ -175,7 +182,7 @@ LogicalResult LinearLowering::run() {
   if (failed(chooseGranule()))
     return failure();
 
-  int64_t scratchBytes = 0;
+  int64_t scratchBytes = 0, upElements = 0;
   for (const Segment &segment : segments)
     for (LinearOp linear : {segment.linear, segment.up})
       if (linear) {
@@ -185,13 +192,15 @@ LogicalResult LinearLowering::run() {
           buffer = b.scratch(static_cast<uint64_t>(microPackedBytes(pack, rowBlock, k)));
         scratchBytes = std::max(scratchBytes, microLinearScratchBytes(pack, rowBlock));
         if (segment.up)
-          upRowLength = std::max(upRowLength, maxRows == 1 ? segment.n : l.tuning.outputBlock);
+          upElements = std::max(upElements, maxRows == 1 ? segment.n
+                                                         : std::max(rowBlock * l.tuning.outputBlock,
+                                                                    std::min(rowBlock, kFewRows) * fewRowsBlock()));
       }
   linearScratch = b.scratch(static_cast<uint64_t>(scratchBytes));
   if (norm)
     normalised = b.scratch(static_cast<uint64_t>(std::min(rowBlock, kMicroPackRows) * k * 4));
-  if (upRowLength > 0)
-    upRows = b.scratch(static_cast<uint64_t>(rowBlock * upRowLength * 4));
+  if (upElements > 0)
+    upRows = b.scratch(static_cast<uint64_t>(upElements * 4));
 
   b.ifLess(b.tileBegin(), b.tileEnd(), [&] {
     inputPointer = l.pointer(input);
@@ -232,6 +241,7 @@ void LinearLowering::emitRowBlock(Value firstRow, Value rows) {
     pack(x, Value());
   }
 
+  const Value severalRows = b.select(b.less(b.constant(kFewRows), rows), b.constant(l.tuning.outputBlock), b.constant(fewRowsBlock()));
   for (auto [index, segment] : llvm::enumerate(segments)) {
     Value firstTile = b.constant(firstTiles[index]);
     Value tiles = b.constant(firstTiles[index + 1] - firstTiles[index]);
@@ -241,18 +251,19 @@ void LinearLowering::emitRowBlock(Value firstRow, Value rows) {
     };
     Value begin = unit(b.tileBegin()), end = unit(b.tileEnd());
     // One call reads its rows as streams far apart.
-    const int64_t block = maxRows == 1 ? l.tuning.streamBlock : l.tuning.outputBlock;
-    if (block == 0)
-      b.ifLess(begin, end, [&] { emitOutputs(segment, firstRow, rows, begin, end); });
-    else
-      b.loop(begin, end, block, [&](Value from) {
-        emitOutputs(segment, firstRow, rows, from, b.min(b.add(from, b.constant(block)), end));
-      });
+    if (maxRows == 1 && l.tuning.streamBlock == 0) {
+      b.ifLess(begin, end, [&] { emitOutputs(segment, firstRow, rows, begin, end, b.constant(segment.n)); });
+      continue;
+    }
+    const Value block = maxRows == 1 ? b.constant(l.tuning.streamBlock) : severalRows;
+    b.loop(begin, end, block, [&](Value from) {
+      emitOutputs(segment, firstRow, rows, from, b.min(b.add(from, block), end), block);
+    });
   }
 }
 
-void LinearLowering::emitOutputs(const Segment &segment, Value firstRow, Value rows, Value begin,
-                                 Value end) {
+void LinearLowering::emitOutputs(const Segment &segment, Value firstRow, Value rows, Value begin, Value end,
+                                 Value upRowLength) {
   auto at = [&](Value base) { return b.floatAt(base, b.add(b.mul(firstRow, segment.n), begin)); };
   Value out = at(l.resultPointer(segment.result)), count = b.sub(end, begin);
   callLinear(segment.linear, rows, begin, end, out, b.constant(segment.n));
@@ -261,7 +272,7 @@ void LinearLowering::emitOutputs(const Segment &segment, Value firstRow, Value r
            [&](Value row) { body(row, b.floatAt(out, b.mul(row, segment.n))); });
   };
   if (segment.up) {
-    callLinear(segment.up, rows, begin, end, upRows, b.constant(upRowLength));
+    callLinear(segment.up, rows, begin, end, upRows, upRowLength);
     eachRow([&](Value row, Value outRow) {
       b.call("ni_silu_mul", {outRow, b.floatAt(upRows, b.mul(row, upRowLength)), count, outRow});
     });

@@ -1,7 +1,7 @@
-// micro_bench_<level> [-t THREADS] [-r ROWS,ROWS..] [-s NxK,NxK..] [-k NAME-PART] [-m MILLISECONDS]
+// micro_bench_<level> [-t THREADS] [-r ROWS,ROWS..] [-s NxK,NxK..] [-k NAME-PART] [-m MILLISECONDS] [-w MIB]
 // GB/s of weight bytes at one row, GFLOP/s otherwise (2 per multiply-add), best and median of short samples, next to
 // the read bandwidth of the same memory in the same samples. Weights are random words in more memory than the caches
-// hold, threads take halves of the rows. Time is CPU time of the slowest thread, so other processes disturb caches and
+// hold (-w 1: in the second level, where instructions decide), threads take halves of the rows. Time is CPU time of the slowest thread, so other processes disturb caches and
 // memory but not the clock; on a shared machine trust the best sample and the ratio to the read probe.
 #include "codegen/cpu/kernels/MicroKernels.h"
 #include "codegen/cpu/kernels/bench/Common.h"
@@ -170,7 +170,7 @@ std::atomic<uint64_t> sink;
 void measure(Team &team, const Kernel &kernel, int64_t n, int64_t k, int64_t rows, const unsigned char *memory,
              size_t memoryBytes, double seconds) {
   const Planes planes = planesOf(kernel.bits, size_t(n), size_t(k));
-  const size_t matrix = (planes.total() + 4095) / 4096 * 4096, matrices = memoryBytes / matrix;
+  const size_t matrix = (planes.total() + 4095) / 4096 * 4096, matrices = std::max<size_t>(1, memoryBytes / matrix);
   std::vector<float> x(static_cast<size_t>(rows * k)), out(static_cast<size_t>(rows * n));
   for (size_t i = 0; i < x.size(); ++i)
     x[i] = float(int(i * 2654435761u % 1000) - 500) / 250.0f;
@@ -217,8 +217,9 @@ void measure(Team &team, const Kernel &kernel, int64_t n, int64_t k, int64_t row
                 bytes / median / (double(matrix) * 1e-9 / probes[probes.size() / 2]));
   } else {
     const double work = 2e-9 * double(n) * double(k) * double(rows);
-    std::printf("%-11s %5ldx%-5ld t%d rows %-4ld GFLOP/s best %6.1f median %6.1f\n", kernel.name, n, k, team.size(), rows,
-                work / best, work / median);
+    const double bytes = double(planes.total()) * 1e-9;
+    std::printf("%-11s %5ldx%-5ld t%d rows %-4ld GFLOP/s best %6.1f median %6.1f  GB/s best %6.1f median %6.1f\n", kernel.name,
+                n, k, team.size(), rows, work / best, work / median, bytes / best, bytes / median);
   }
   std::fflush(stdout);
   for (void *p : packed)
@@ -232,6 +233,7 @@ void measure(Team &team, const Kernel &kernel, int64_t n, int64_t k, int64_t row
 int main(int argc, char **argv) {
   int threads = 2;
   double seconds = 0.1;
+  long memoryMiB = 320;
   std::string rows = "1,64", shapes = "576x1536,2048x2048,4096x4096", part = "a16";
   for (int i = 1; i + 1 < argc; i += 2) {
     const std::string flag = argv[i], value = argv[i + 1];
@@ -245,8 +247,10 @@ int main(int argc, char **argv) {
       part = value;
     else if (flag == "-m")
       seconds = std::atof(value.c_str()) * 1e-3;
+    else if (flag == "-w")
+      memoryMiB = std::atol(value.c_str());
   }
-  const size_t memoryBytes = size_t(320) << 20;
+  const size_t memoryBytes = size_t(memoryMiB) << 20;
   const unsigned char *memory = randomMemory(memoryBytes);
   Team team(threads);
   splitList(part, [&](const std::string &name) {
