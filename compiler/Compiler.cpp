@@ -239,6 +239,12 @@ private:
     report_.payloadBytes = artifact->payloadBytes();
     // The signature describes the file as it is, not as the options change the reading of it.
     signature_ = storageSignature(artifact->directory());
+    if (directory_.files.size() == 1) {
+      head_.headBytes = artifact->head().size();
+      head_.headSha256 = sha256(artifact->head());
+      for (const auto &[role, object] : directory_.resourcesByRole())
+        head_.resources.push_back({role, directory_.objects[object].offset, directory_.objects[object].bytes});
+    }
     report_.storageSignature = toHex(signature_);
     if (directory_.metadata.is_object() && directory_.metadata.contains("name") &&
         directory_.metadata["name"].is_string())
@@ -403,6 +409,7 @@ private:
   }
 
   void describeArtifact(PlanInput &input) const {
+    input.artifact = head_;
     input.artifact.framing = static_cast<uint32_t>(directory_.framing);
     input.artifact.storageSignature = signature_;
     input.artifact.fileName = report_.artifact;
@@ -513,6 +520,7 @@ private:
   AtomicFile packed_; ///< --prepack
   std::vector<BuildTarget> targets_;
   Directory directory_;
+  PlanArtifact head_; ///< what comes before the payload, of an artifact in one file
   std::array<uint8_t, 32> signature_{};
   ModelSpec spec_;
   bool policyUsed_ = false; ///< --activation-policy decided something

@@ -138,6 +138,21 @@ private:
         return fail(kArtifact, "artifact.file_name",
                     "'" + std::string(name) + "' is not a plain file name");
     }
+    return binding.head() ? head(binding) : Status();
+  }
+
+  Status head(const plan::ArtifactBinding &binding) const {
+    const plan::ArtifactHead &head = *binding.head();
+    NINFER_RETURN_IF_ERROR(inRange(kArtifact, "artifact.head.bytes", head.bytes(), 1, kMaxBytes));
+    NINFER_RETURN_IF_ERROR(digest(kArtifact, "artifact.head.sha256", head.sha256()));
+    std::set<std::string_view> roles;
+    for (uint32_t i = 0; head.resources() && i < head.resources()->size(); ++i) {
+      const plan::Resource &resource = *head.resources()->Get(i);
+      const std::string path = at("artifact.head", "resources", i);
+      NINFER_RETURN_IF_ERROR(uniqueName(path + ".role", resource.role(), roles));
+      NINFER_RETURN_IF_ERROR(inRange(kArtifact, path + ".bytes", resource.bytes(), 1, binding.payload_bytes()));
+      NINFER_RETURN_IF_ERROR(inRange(kArtifact, path + ".offset", resource.offset(), 0, binding.payload_bytes() - resource.bytes()));
+    }
     return {};
   }
 

@@ -19,7 +19,7 @@ namespace ninfer {
 ///   header 1: magic, sizes, SHA-256.   schema 1.0: first version.
 ///   schema 1.1: phases Draft, DraftNext, Commit, Encode; token_ids; ports.
 ///   schema 1.2: CUDA targets: space Packed, kernel kind Cuda, phase Load, ports of BF16.
-///   schema 1.3: phase Place; input ports beside tokens.
+///   schema 1.3: phase Place; input ports beside tokens. Later in 1.3, as readers need not know it: head of the artifact.
 inline constexpr uint32_t kPlanHeaderVersion = 1;
 inline constexpr uint32_t kPlanSchemaVersion = 1; ///< breaking
 inline constexpr uint32_t kPlanSchemaMinor =

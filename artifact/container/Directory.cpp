@@ -16,6 +16,21 @@ const ObjectEntry *Directory::findObject(const std::string &id) const {
   return nullptr;
 }
 
+std::map<std::string, uint32_t> Directory::resourcesByRole() const {
+  std::map<std::string, uint32_t> roles;
+  if (framing != 3) { // no components but fixed names
+    constexpr std::string_view kPrefix = "frontend/";
+    for (uint32_t i = 0; i < objects.size(); ++i)
+      if (!objects[i].isTensor && objects[i].id.starts_with(kPrefix))
+        roles.emplace(objects[i].id.substr(kPrefix.size()), i);
+    return roles;
+  }
+  for (const char *name : {"text", "vision"}) // their roles differ
+    if (auto component = components.find(name); component != components.end())
+      roles.insert(component->second.resources.begin(), component->second.resources.end());
+  return roles;
+}
+
 namespace {
 
 class Parser : DirectoryFields {

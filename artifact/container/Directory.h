@@ -87,6 +87,8 @@ struct Directory {
   nlohmann::ordered_json provenance;
 
   const ObjectEntry *findObject(const std::string &id) const;
+  /// Objects of the text and the vision component by role ("tokenizer.json"); of framings 1 and 2 those named frontend/<role>.
+  std::map<std::string, uint32_t> resourcesByRole() const;
 };
 
 } // namespace ninfer

@@ -103,6 +103,8 @@ Result<Artifact> Artifact::open(const std::filesystem::path &path,
   return artifact;
 }
 
+std::span<const std::byte> Artifact::head() const { return map_->entry().first(payloadOffset_); }
+
 Result<std::span<const std::byte>> Artifact::object(size_t index) const {
   NINFER_RETURN_IF_ERROR(checkObject(directory_, index, path_.string()));
   return map_->range(directory_.objects[index].offset, directory_.objects[index].bytes);

@@ -44,6 +44,8 @@ public:
   std::string_view directoryText() const { return directoryText_; }
   /// Place of payload byte 0 in the entry file; a multiple of 4096.
   uint64_t payloadOffset() const { return payloadOffset_; }
+  /// The entry file before its payload: header, directory and zeros.
+  std::span<const std::byte> head() const;
   /// Bytes of the whole logical payload, all parts together. No file is touched.
   uint64_t payloadBytes() const { return payloadBytes_; }
 

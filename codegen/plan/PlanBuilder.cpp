@@ -40,6 +40,19 @@ std::unique_ptr<plan::ParameterT> parameterEntry(ParameterOp op) {
   return parameter;
 }
 
+std::unique_ptr<plan::ArtifactHeadT> headEntry(const PlanArtifact &artifact) {
+  auto head = std::make_unique<plan::ArtifactHeadT>();
+  head->bytes = artifact.headBytes;
+  head->sha256.assign(artifact.headSha256.begin(), artifact.headSha256.end());
+  for (const PlanArtifact::Resource &resource : artifact.resources) {
+    head->resources.push_back(std::make_unique<plan::ResourceT>());
+    head->resources.back()->role = resource.role;
+    head->resources.back()->offset = resource.offset;
+    head->resources.back()->bytes = resource.bytes;
+  }
+  return head;
+}
+
 } // namespace
 
 Result<std::vector<std::byte>> buildPlanBytes(const PlanInput &input) {
@@ -51,6 +64,8 @@ Result<std::vector<std::byte>> buildPlanBytes(const PlanInput &input) {
   plan.artifact->file_name = input.artifact.fileName;
   plan.artifact->public_name = input.artifact.publicName;
   plan.artifact->payload_bytes = input.artifact.payloadBytes;
+  if (input.artifact.headBytes)
+    plan.artifact->head = headEntry(input.artifact);
   NINFER_ASSIGN_OR_RETURN(plan.model, modelInfo(input.targets.front()));
   for (auto op : ModuleOp(input.targets.front().module).getOps<ParameterOp>())
     plan.parameters.push_back(parameterEntry(op));

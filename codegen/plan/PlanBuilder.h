@@ -44,6 +44,13 @@ struct PlanArtifact {
   std::string fileName; ///< base name
   std::string publicName;
   uint64_t payloadBytes = 0;
+  uint64_t headBytes = 0; ///< before the payload; 0: no head in the plan
+  std::array<uint8_t, 32> headSha256{};
+  struct Resource {
+    std::string role;
+    uint64_t offset = 0, bytes = 0; ///< in the payload
+  };
+  std::vector<Resource> resources;
 };
 
 struct PlanInput {

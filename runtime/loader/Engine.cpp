@@ -142,7 +142,9 @@ Status Engine::loadDevice(const EngineOptions &options) {
   }
   std::shared_ptr<gpu::PackedSource> source = options.packed;
   if (!options.prepacked.empty()) { // before the device is touched; its messages name the file
-    NINFER_ASSIGN_OR_RETURN(source, gpu::PrepackedFile::open(options.prepacked, *target_, storageSignature(directory()), payload_));
+    Sha256Digest signature; // the artifact has it, else it would not be open
+    std::copy_n(plan().artifact()->storage_signature()->begin(), signature.size(), signature.begin());
+    NINFER_ASSIGN_OR_RETURN(source, gpu::PrepackedFile::open(options.prepacked, *target_, signature, payload_));
     prepackedPath_ = options.prepacked;
   }
   const auto load = [&]() -> Status {
@@ -197,6 +199,38 @@ Status Engine::openWeights(const EngineOptions &options) {
                        planPath_.string() + ": the plan stores no artifact name; give the artifact with --weights");
     weightsPath_ = planPath_.parent_path() / stored;
   }
+  if (!openKnownArtifact())
+    NINFER_RETURN_IF_ERROR(openArtifact(options));
+  if (options.prepacked.empty() && !options.packed) { // else they are read from there
+    // Before the first read of the file: its pages stay in the cache as that read left them. A page fault per 2 MiB in place of one
+    // per 64 KiB, here and in every later process.
+    advise(MappedFile::Access::HugePages);
+    preload(options.preload);
+  }
+  return {};
+}
+
+/// The artifact that the plan was built from, by the bytes before its payload: its directory was parsed and checked then. That takes longer
+/// than everything else here, and more memory.
+bool Engine::openKnownArtifact() {
+  const plan::ArtifactBinding &binding = *plan().artifact();
+  if (!binding.head())
+    return false;
+  auto file = MappedFile::open(weightsPath_);
+  const uint64_t head = binding.head()->bytes();
+  if (!file.ok() || file->size() < head || file->size() - head != binding.payload_bytes())
+    return false;
+  const Sha256Digest actual = sha256(file->bytes().first(head));
+  if (std::memcmp(actual.data(), binding.head()->sha256()->data(), actual.size()) != 0)
+    return false;
+  known_ = file.take();
+  payload_ = known_.bytes().subspan(head);
+  return true;
+}
+
+Status Engine::openArtifact(const EngineOptions &options) {
+  const plan::ArtifactBinding &binding = *plan().artifact();
+  const std::string stored = binding.file_name() ? binding.file_name()->str() : std::string();
   auto artifact = Artifact::open(weightsPath_);
   if (!artifact.ok()) {
     Status status = artifact.takeStatus();
@@ -207,13 +241,13 @@ Status Engine::openWeights(const EngineOptions &options) {
   }
   artifact_ = artifact.take();
 
-  const auto actual = storageSignature(directory());
+  const auto actual = storageSignature(artifact_->directory());
   const auto *expected = binding.storage_signature()->data();
   const bool sameSize = artifact_->payloadBytes() == binding.payload_bytes();
   if (std::memcmp(actual.data(), expected, actual.size()) != 0 || !sameSize) {
     const auto quoted = [](const std::string &text) { return text.empty() ? std::string("unnamed") : "'" + text + "'"; };
     std::string actualName;
-    if (auto it = directory().metadata.find("name"); it != directory().metadata.end() && it->is_string())
+    if (auto it = artifact_->directory().metadata.find("name"); it != artifact_->directory().metadata.end() && it->is_string())
       actualName = it->get<std::string>();
     Status status = makeError(
         ErrorKind::TargetMismatch, "NB0602",
@@ -230,13 +264,14 @@ Status Engine::openWeights(const EngineOptions &options) {
     log(LogLevel::Warning, weightsPath_.string() + ": " + std::to_string(artifact_->copiedBytes()) +
                                " bytes of the weights were copied into memory: a part of the artifact does not "
                                "start at a page of the payload");
-  if (options.prepacked.empty() && !options.packed) { // else they are read from there
-    // Before the first read of the file: its pages stay in the cache as that read left them. A page fault per 2 MiB in place of one
-    // per 64 KiB, here and in every later process.
-    artifact_->advise(MappedFile::Access::HugePages);
-    preload(options.preload);
-  }
   return {};
+}
+
+void Engine::advise(MappedFile::Access access) const {
+  if (artifact_)
+    artifact_->advise(access);
+  else
+    known_.advise(access);
 }
 
 void Engine::preload(Preload preload) const {
@@ -257,7 +292,7 @@ void Engine::preload(Preload preload) const {
     if (bytes.size() > availableMemory() / 10 * 9)
       return log(LogLevel::Warning, weightsPath_.string() + ": the weights do not fit the available memory");
   }
-  artifact_->advise(MappedFile::Access::WillNeed);
+  advise(MappedFile::Access::WillNeed);
 }
 
 // --- kernels -----------------------------------------------------------------------------------------------
@@ -381,20 +416,15 @@ Status Engine::checkBuiltinLaunch(const plan::Phase &phase, const plan::Launch &
 // --- queries -----------------------------------------------------------------------------------------------
 
 Result<std::span<const std::byte>> Engine::resource(const std::string &role) const {
-  if (directory().framing != 3) { // framings 1 and 2 have no components but fixed names
-    const std::string id = "frontend/" + role;
-    for (size_t i = 0; i < directory().objects.size(); ++i)
-      if (directory().objects[i].id == id && !directory().objects[i].isTensor)
-        return artifact_->object(i);
-    return std::span<const std::byte>();
+  if (artifact_) {
+    const auto roles = artifact_->directory().resourcesByRole();
+    const auto found = roles.find(role);
+    return found == roles.end() ? std::span<const std::byte>() : artifact_->object(found->second);
   }
-  for (const char *name : {"text", "vision"}) { // their roles differ
-    auto component = directory().components.find(name);
-    if (component == directory().components.end())
-      continue;
-    if (auto entry = component->second.resources.find(role); entry != component->second.resources.end())
-      return artifact_->object(entry->second);
-  }
+  if (const auto *resources = plan().artifact()->head()->resources())
+    for (const plan::Resource *resource : *resources)
+      if (resource->role()->string_view() == role)
+        return payload_.subspan(resource->offset(), resource->bytes());
   return std::span<const std::byte>();
 }
 

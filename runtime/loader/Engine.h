@@ -81,7 +81,6 @@ public:
   std::span<const std::byte> blob(uint32_t index) const { return view_->blob(index); }
   /// The whole payload in one range, all parts of the artifact together.
   std::span<const std::byte> payload() const { return payload_; }
-  const Directory &directory() const { return artifact_->directory(); }
   /// Bytes of a resource of the text or the vision component, or an empty span.
   Result<std::span<const std::byte>> resource(const std::string &role) const;
 
@@ -119,6 +118,9 @@ private:
   std::string unsupportedDevice(const plan::Target &target);
   Status loadDevice(const EngineOptions &options);
   Status openWeights(const EngineOptions &options);
+  bool openKnownArtifact();
+  Status openArtifact(const EngineOptions &options);
+  void advise(MappedFile::Access access) const;
   void preload(Preload preload) const;
   Status resolveKernels(CodeMapping mapping);
   Result<const ElfImage *> image(uint32_t blob, CodeMapping mapping);
@@ -131,8 +133,10 @@ private:
   PlanFile file_;
   std::optional<PlanView> view_;
   const plan::Target *target_ = nullptr;
+  // One of the two: the file the plan was built from, or another one, whose directory was parsed.
+  MappedFile known_;
   std::optional<Artifact> artifact_;
-  std::span<const std::byte> payload_; ///< of artifact_
+  std::span<const std::byte> payload_; ///< of that
   std::map<uint32_t, ElfImage> images_; ///< by blob
   std::vector<EngineKernel> kernels_;   ///< as in target().kernels()
   uint64_t scratchBytes_ = 0, heapBytes_ = 0;

@@ -1,13 +1,12 @@
 #include "runtime/loader/Machine.h"
 
 #include "runtime/loader/Cgroup.h"
+#include "runtime/loader/SystemFile.h"
 
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <malloc.h>
 #include <sched.h>
 #include <sys/resource.h>
@@ -146,30 +145,12 @@ void detectCpu(Machine &machine) { machine.architecture = "other"; }
 
 #endif
 
-/// First line of a small text file, or "".
-std::string readLine(const std::string &path) {
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  return line;
-}
-
-uint64_t readNumber(const std::string &text, uint64_t otherwise) {
-  if (text.empty() || text[0] < '0' || text[0] > '9')
-    return otherwise;
-  return std::strtoull(text.c_str(), nullptr, 10);
-}
-
-CgroupLimits cgroupLimits() {
-  std::ifstream file("/proc/self/cgroup");
-  const std::string membership((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  return readCgroupLimits(membership, "/sys/fs/cgroup");
-}
+CgroupLimits cgroupLimits() { return readCgroupLimits(readSystemFile("/proc/self/cgroup"), "/sys/fs/cgroup"); }
 
 /// 0 for the first hardware thread of its core, 1 for the second, ...
 int siblingRank(int cpu) {
   const std::string list =
-      readLine("/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/thread_siblings_list");
+      readSystemFile("/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/thread_siblings_list");
   int rank = 0;
   for (size_t at = 0; at < list.size();) {
     char *end = nullptr;
@@ -186,13 +167,7 @@ int siblingRank(int cpu) {
   return rank;
 }
 
-uint64_t statusField(const char *name) {
-  std::ifstream file("/proc/self/status");
-  for (std::string line; std::getline(file, line);)
-    if (line.rfind(name, 0) == 0)
-      return std::strtoull(line.c_str() + std::strlen(name), nullptr, 10) * 1024;
-  return 0;
-}
+uint64_t statusField(const char *name) { return leadingNumber(lineAfter(readSystemFile("/proc/self/status"), name), 0) * 1024; }
 
 } // namespace
 
@@ -243,15 +218,13 @@ std::vector<int> usableCpus() {
 }
 
 uint64_t availableMemory() {
-  uint64_t available = UINT64_MAX;
-  std::ifstream file("/proc/meminfo");
-  for (std::string line; std::getline(file, line);)
-    if (line.rfind("MemAvailable:", 0) == 0)
-      available = std::strtoull(line.c_str() + std::strlen("MemAvailable:"), nullptr, 10) * 1024;
+  const std::string text = readSystemFile("/proc/meminfo");
+  const std::string_view free = lineAfter(text, "MemAvailable:");
+  uint64_t available = free.empty() ? UINT64_MAX : leadingNumber(free, 0) * 1024;
   available = std::min(available, cgroupLimits().memoryBytes);
   rlimit limit;
   if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
-    const uint64_t mapped = readNumber(readLine("/proc/self/statm"), 0) * uint64_t(sysconf(_SC_PAGESIZE));
+    const uint64_t mapped = leadingNumber(readSystemFile("/proc/self/statm"), 0) * uint64_t(sysconf(_SC_PAGESIZE));
     available = std::min(available, limit.rlim_cur > mapped ? limit.rlim_cur - mapped : 0);
   }
   return available;

@@ -17,6 +17,30 @@ TEST(Attention, RopeTable) {
   }
 }
 
+// Every position is within a rounding of its angle's cosine and sine, and does not depend on how threads cut the positions.
+TEST(Attention, RopeTableOfManyPositions) {
+  constexpr int64_t kPositions = 5000, kPairs = 20; // neither a multiple of the blocks nor of the lanes inside
+  std::vector<double> frequencies;
+  for (int64_t i = 0; i < kPairs; ++i)
+    frequencies.push_back(std::pow(10000.0, -double(i) / double(kPairs)));
+  auto table = make("rope_table", {{"capacity", kPositions}, {"pairs", kPairs}, {"inv_freq", frequencies}});
+  std::vector<float> whole(size_t(kPositions * kPairs * 2)), parts(whole.size());
+  void *one[] = {whole.data()}, *two[] = {parts.data()};
+  table->run({one, 1, 0, nullptr}, 0, kPositions);
+  for (const auto &[begin, end] : {std::pair<int64_t, int64_t>{0, 45}, {45, 46}, {46, 1000}, {1000, kPositions}})
+    table->run({two, 1, 0, nullptr}, begin, end);
+  EXPECT_EQ(whole, parts);
+  for (int64_t p = 0; p < kPositions; ++p)
+    for (int64_t i = 0; i < kPairs; ++i) {
+      const double angle = double(p) * frequencies[size_t(i)];
+      const float *at = &whole[size_t(p * kPairs + i) * 2];
+      // Half a step of float32 below 1; the roundings of the angle there and here; those of cosines, sines, products and sum (below 1).
+      const double bound = 0x1p-25 + 2 * std::abs(angle) * 0x1p-53 + 8 * 0x1p-53;
+      ASSERT_NEAR(at[0], std::cos(angle), bound) << p << ", " << i;
+      ASSERT_NEAR(at[1], std::sin(angle), bound) << p << ", " << i;
+    }
+}
+
 // Quarter and half turns move whole values: pair i is (x[i], x[i + dim/2]).
 TEST(Attention, Rope) {
   auto rope = make("ref.rope", {{"heads", int64_t(2)}, {"dim", int64_t(4)}, {"capacity", int64_t(3)}});

@@ -1,8 +1,10 @@
 #include "runtime/loader/Engine.h"
 
 #include "support/File.h"
+#include "support/Sha256.h"
 #include "test/unit/runtime/TinyModel.h"
 
+#include <algorithm>
 #include <gtest/gtest.h>
 
 using namespace ninfer;
@@ -59,6 +61,56 @@ TEST_F(EngineTest, ResourcesOfFraming2) {
   ASSERT_TRUE(tokenizer.ok()) << tokenizer.error().render();
   EXPECT_FALSE(tokenizer->empty());
   EXPECT_TRUE((*engine)->resource("no-such-role")->empty());
+}
+
+// A plan that knows the bytes before the payload opens that artifact without parsing them, as its table of resources shows, whose
+// names here are not those of the directory; and any other artifact of equal storage by its directory.
+TEST_F(EngineTest, KnownHead) {
+  TinyModel model;
+  model.writeArtifact(folder_ / "tiny.ninfer");
+  auto artifact = Artifact::open(folder_ / "tiny.ninfer");
+  ASSERT_TRUE(artifact.ok());
+  plan::PlanT plan = model.plan("tiny.ninfer");
+  plan.artifact->head = std::make_unique<plan::ArtifactHeadT>();
+  plan::ArtifactHeadT &head = *plan.artifact->head;
+  head.bytes = artifact->payloadOffset();
+  const auto digest = sha256(artifact->head());
+  head.sha256.assign(digest.begin(), digest.end());
+  const auto roles = artifact->directory().resourcesByRole();
+  for (const auto &[role, object] : roles) {
+    head.resources.push_back(std::make_unique<plan::ResourceT>());
+    head.resources.back()->role = "known " + role;
+    head.resources.back()->offset = artifact->directory().objects[object].offset;
+    head.resources.back()->bytes = artifact->directory().objects[object].bytes;
+  }
+  writeBytes(plan_, buildBytes(plan));
+
+  const auto check = [&](const std::filesystem::path &weights, bool known) {
+    auto engine = Engine::open({.plan = plan_, .weights = weights});
+    ASSERT_TRUE(engine.ok()) << engine.error().render();
+    EXPECT_EQ((*engine)->payload().size(), artifact->payloadBytes());
+    ASSERT_FALSE(roles.empty());
+    for (const auto &[role, object] : roles) {
+      EXPECT_EQ((*engine)->resource("known " + role)->empty(), !known) << role;
+      EXPECT_EQ((*engine)->resource(role)->empty(), known) << role;
+      const auto bytes = *(*engine)->resource(known ? "known " + role : role), expected = *artifact->object(object);
+      EXPECT_TRUE(std::ranges::equal(bytes, expected)) << role;
+    }
+  };
+  check(folder_ / "tiny.ninfer", true);
+  TinyModel refit({.publicName = "refit", .seed = 2});
+  refit.writeArtifact(folder_ / "refit.ninfer");
+  check(folder_ / "refit.ninfer", false);
+
+  // As long, but with other bytes before the payload; and the right ones before a payload that is too long.
+  auto bytes = *readFile(folder_ / "tiny.ninfer");
+  const auto written = [&](std::string text) { writeBytes(folder_ / "other.ninfer", std::as_bytes(std::span(text))); };
+  std::string damaged = bytes;
+  damaged[40] ^= 1;
+  written(damaged);
+  EXPECT_EQ(refused({.plan = plan_, .weights = folder_ / "other.ninfer"}).code.substr(0, 4), "NB01");
+  written(bytes + "x");
+  EXPECT_EQ(refused({.plan = plan_, .weights = folder_ / "other.ninfer"}).code, "NB0103");
 }
 
 TEST_F(EngineTest, WeightsElsewhere) {

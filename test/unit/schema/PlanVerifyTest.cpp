@@ -204,6 +204,19 @@ plan::PortT *addPort(plan::PlanT &p) {
   return target(p).phases[2]->outputs.back().get();
 }
 
+plan::ArtifactHeadT &addHead(plan::PlanT &p) {
+  p.artifact->head = std::make_unique<plan::ArtifactHeadT>();
+  p.artifact->head->bytes = 4096;
+  p.artifact->head->sha256.assign(32, 5);
+  for (const char *role : {"tokenizer.json", "chat_template.jinja"}) {
+    p.artifact->head->resources.push_back(std::make_unique<plan::ResourceT>());
+    p.artifact->head->resources.back()->role = role;
+    p.artifact->head->resources.back()->bytes = 4096;
+  }
+  p.artifact->head->resources[1]->offset = 4096;
+  return *p.artifact->head;
+}
+
 const MeaningCase kCases[] = {
     {"no targets", "NB0515", [](auto &p) { p.targets.clear(); }},
     {"framing", "NB0511", [](auto &p) { p.artifact->framing = 4; }},
@@ -213,6 +226,12 @@ const MeaningCase kCases[] = {
     {"absolute file name", "NB0511", [](auto &p) { p.artifact->file_name = "/x.ninfer"; }},
     {"dot dot", "NB0511", [](auto &p) { p.artifact->file_name = ".."; }},
     {"control character", "NB0510", [](auto &p) { p.artifact->file_name = "a\nb"; }},
+    {"head of nothing", "NB0511", [](auto &p) { addHead(p).bytes = 0; }},
+    {"short head digest", "NB0511", [](auto &p) { addHead(p).sha256.pop_back(); }},
+    {"resource behind the payload", "NB0511", [](auto &p) { addHead(p).resources[1]->offset = 4097; }},
+    {"resource longer than the payload", "NB0511", [](auto &p) { addHead(p).resources[0]->bytes = 8193; }},
+    {"empty resource", "NB0511", [](auto &p) { addHead(p).resources[0]->bytes = 0; }},
+    {"resource twice", "NB0510", [](auto &p) { addHead(p).resources[1]->role = "tokenizer.json"; }},
     {"vocab zero", "NB0512", [](auto &p) { p.model->vocab_size = 0; }},
     {"chunk above context", "NB0512", [](auto &p) { p.model->prefill_chunk = 17; }},
     {"layers zero", "NB0512", [](auto &p) { p.model->layers = 0; }},
