@@ -241,7 +241,7 @@ private:
     signature_ = storageSignature(artifact->directory());
     if (directory_.files.size() == 1) {
       head_.headBytes = artifact->head().size();
-      head_.headSha256 = sha256(artifact->head());
+      head_.headSha256 = headDigest(artifact->head());
       for (const auto &[role, object] : directory_.resourcesByRole())
         head_.resources.push_back({role, directory_.objects[object].offset, directory_.objects[object].bytes});
     }

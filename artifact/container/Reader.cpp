@@ -136,6 +136,13 @@ Result<EncodedGeometry> Artifact::geometry(size_t index) const {
   return encodedGeometry(*object.format, *object.layout, object.shape);
 }
 
+Sha256Digest headDigest(std::span<const std::byte> head) {
+  constexpr size_t kId = 16, kIdEnd = 32; // framing 3 only
+  if (head.size() < kIdEnd || asText(head.first(8)) != std::string_view("NINFER\0\x03", 8))
+    return sha256(head);
+  return Sha256().update(head.first(kId)).update(head.subspan(kIdEnd)).finish();
+}
+
 Status checkDirectoryBytes(uint64_t jsonBytes, const std::string &fileName) {
   if (jsonBytes > kMaxDirectoryBytes)
     return makeError(ErrorKind::BadFile, "NB0103",

@@ -8,6 +8,7 @@
 #include "artifact/container/Directory.h"
 #include "artifact/layouts/Layout.h"
 #include "support/File.h"
+#include "support/Sha256.h"
 #include "support/Status.h"
 
 #include <filesystem>
@@ -79,6 +80,9 @@ private:
   uint64_t payloadOffset_ = 0;
   uint64_t payloadBytes_ = 0;
 };
+
+/// SHA-256 of Artifact::head() without the id of the artifact, which differs between two artifacts that are alike but for their weights.
+Sha256Digest headDigest(std::span<const std::byte> head);
 
 /// The limit of the directory text (NB0103).
 Status checkDirectoryBytes(uint64_t jsonBytes, const std::string &fileName);

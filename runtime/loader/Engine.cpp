@@ -47,6 +47,8 @@ PlanFile &PlanFile::operator=(PlanFile &&other) noexcept {
   return *this;
 }
 
+void PlanFile::release() const { (void)madvise(const_cast<std::byte *>(data_), size_, MADV_DONTNEED); }
+
 PlanFile::~PlanFile() {
   if (data_)
     munmap(const_cast<std::byte *>(data_), size_);
@@ -60,7 +62,8 @@ Result<std::shared_ptr<const Engine>> Engine::open(const EngineOptions &options)
   std::shared_ptr<Engine> engine(new Engine());
   engine->log_ = options.log;
   engine->machine_ = options.machine ? *options.machine : Machine::detect();
-  const uint64_t start = nowNs(), heap = ninfer::heapBytes();
+  const uint64_t start = nowNs();
+  const HeapUse heap = heapUse();
   NINFER_RETURN_IF_ERROR(engine->openPlan(options));
   NINFER_RETURN_IF_ERROR(engine->chooseTarget(options.target));
   const uint64_t planned = nowNs();
@@ -71,7 +74,9 @@ Result<std::shared_ptr<const Engine>> Engine::open(const EngineOptions &options)
   const uint64_t resolved = nowNs();
   NINFER_RETURN_IF_ERROR(engine->loadDevice(options));
   const uint64_t end = nowNs();
-  engine->heapBytes_ = std::max(ninfer::heapBytes(), heap) - heap;
+  engine->file_.release(); // machine code is mapped a second time, and of the rest most was for the verifier
+  const HeapUse now = heapUse();
+  engine->heapBytes_ = std::max({now.taken - std::min(now.taken, heap.taken), now.used - std::min(now.used, heap.used)});
   engine->times_ = {planned - start, weighted - planned, end - weighted, engine->device_ ? end - resolved : 0};
   return std::shared_ptr<const Engine>(std::move(engine));
 }
@@ -220,7 +225,7 @@ bool Engine::openKnownArtifact() {
   const uint64_t head = binding.head()->bytes();
   if (!file.ok() || file->size() < head || file->size() - head != binding.payload_bytes())
     return false;
-  const Sha256Digest actual = sha256(file->bytes().first(head));
+  const Sha256Digest actual = headDigest(file->bytes().first(head));
   if (std::memcmp(actual.data(), binding.head()->sha256()->data(), actual.size()) != 0)
     return false;
   known_ = file.take();

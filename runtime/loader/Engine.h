@@ -54,6 +54,8 @@ public:
 
   std::span<const std::byte> bytes() const { return {data_, size_}; }
   int descriptor() const { return fd_; }
+  /// Takes the pages that were read out of the resident set; what is used again comes back from the page cache.
+  void release() const;
 
 private:
   int fd_ = -1;
@@ -90,8 +92,8 @@ public:
   const std::filesystem::path &prepackedPath() const { return prepackedPath_; }
   uint64_t planBytes() const { return file_.bytes().size(); }
   uint64_t codeBytes() const;
-  /// What malloc took from the system while the plan was opened, the memory of parsing included; other threads that
-  /// allocate meanwhile count too. 0 where the C library cannot tell.
+  /// What malloc took from the system while the plan was opened, the memory of parsing included, and at least what is in use since;
+  /// other threads that allocate meanwhile count too. 0 where the C library cannot tell.
   uint64_t heapBytes() const { return heapBytes_; }
   /// Private memory per thread: the largest need of the plan and of the built-ins.
   uint64_t scratchBytes() const { return scratchBytes_; }

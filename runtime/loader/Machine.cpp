@@ -234,12 +234,12 @@ uint64_t peakResidentBytes() { return statusField("VmHWM:"); }
 uint64_t currentResidentBytes() { return statusField("VmRSS:"); }
 uint64_t anonymousResidentBytes() { return statusField("RssAnon:"); }
 
-uint64_t heapBytes() {
+HeapUse heapUse() {
 #if defined(__GLIBC__) && (__GLIBC__ > 2 || __GLIBC_MINOR__ >= 33)
   const struct mallinfo2 info = mallinfo2();
-  return info.arena + info.hblkhd;
+  return {info.arena + info.hblkhd, info.uordblks + info.hblkhd};
 #else
-  return 0;
+  return {};
 #endif
 }
 

@@ -36,8 +36,12 @@ uint64_t peakResidentBytes();
 uint64_t currentResidentBytes();
 /// Resident memory of this process that is no page of a file.
 uint64_t anonymousResidentBytes();
-/// Memory that malloc has from the system; 0 where the C library cannot tell.
-uint64_t heapBytes();
+struct HeapUse {
+  uint64_t taken = 0; ///< bytes that malloc has from the system
+  uint64_t used = 0;  ///< of them in use
+};
+/// All zero where the C library cannot tell.
+HeapUse heapUse();
 
 /// Monotonic time in nanoseconds.
 uint64_t nowNs();

@@ -1,7 +1,6 @@
 #include "runtime/loader/Engine.h"
 
 #include "support/File.h"
-#include "support/Sha256.h"
 #include "test/unit/runtime/TinyModel.h"
 
 #include <algorithm>
@@ -74,7 +73,7 @@ TEST_F(EngineTest, KnownHead) {
   plan.artifact->head = std::make_unique<plan::ArtifactHeadT>();
   plan::ArtifactHeadT &head = *plan.artifact->head;
   head.bytes = artifact->payloadOffset();
-  const auto digest = sha256(artifact->head());
+  const auto digest = headDigest(artifact->head());
   head.sha256.assign(digest.begin(), digest.end());
   const auto roles = artifact->directory().resourcesByRole();
   for (const auto &[role, object] : roles) {
