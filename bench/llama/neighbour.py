@@ -7,6 +7,7 @@ import argparse
 import contextlib
 import json
 import os
+import signal
 import statistics
 import subprocess
 import sys
@@ -109,6 +110,7 @@ def main():
     ap.add_argument("--options", default="", help="further options of ninfer-exec bench")
     ap.add_argument("--json", help="write every number there")
     args = ap.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # neighbours and groups do not outlive this
     bench = Neighbour(args)
     print("| ninfer | threads | case | ninfer t/s | of quiet | llama.cpp t/s | of quiet |\n|---|---|---|---|---|---|---|")
     compare.save(args.json, [bench.measure(r, t) for r in args.recipes.split(",") for t in args.threads.split(",")])

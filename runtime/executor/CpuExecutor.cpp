@@ -102,7 +102,7 @@ bool CpuExecutor::run(ProgramPhase &phase, int64_t rows, int64_t position, const
   scalars_[NINFER_SCALAR_POSITION] = position;
   finished_ = true;
   if (!phase.launches.empty())
-    team_->run(runThread, this);
+    team_->run(runThread, this, reinterpret_cast<uintptr_t>(&phase) * 65537 + static_cast<uint64_t>(rows));
   return finished_;
 }
 

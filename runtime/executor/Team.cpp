@@ -49,6 +49,9 @@ uint64_t waitedForCpuNs() {
   return second ? std::strtoull(second + 1, nullptr, 10) : 0;
 }
 
+/// A wait at a barrier that unequal shares of a launch do not explain; a slice of a scheduler is longer.
+constexpr uint64_t kLongWaitNs = 1'000'000;
+
 constexpr uint32_t kActiveBits = 11; ///< threads of a run: at most 1024
 constexpr uint32_t kActiveMask = (1u << kActiveBits) - 1;
 
@@ -99,6 +102,10 @@ Team::Team(const TeamOptions &options)
     : threads_(options.threads), cpus_(options.cpus), order_(options.cpus.empty() ? 0 : options.threads),
       spinNs_(options.spinNs), workers_(options.threads - 1), active_(options.threads), attendance_(options.threads),
       stolen_(options.threads), stolenBy_(options.threads) {
+  restoreOrder();
+}
+
+void Team::restoreOrder() {
   for (size_t i = 0; i < order_.size(); ++i)
     order_[i] = cpus_[i % cpus_.size()];
 }
@@ -188,23 +195,24 @@ void Team::startRun(Body body, void *data, unsigned active) {
   }
 }
 
-void Team::run(Body body, void *data) {
+void Team::run(Body body, void *data, uint64_t kind) {
   if (threads_ == 1) {
     body(data, 0);
     return;
   }
   const uint64_t start = nowNs();
-  if (attendance_.begin(start, stolen_))
-    for (size_t i = 0; i < order_.size(); ++i)
-      order_[i] = cpus_[i % cpus_.size()];
-  // Spins that ended are a reason to look closer, which costs some microseconds per thread and run.
-  watched_ = spinNs_ != 0 && timeouts_.load(std::memory_order_relaxed) != timeoutsSeen_;
-  timeoutsSeen_ = timeouts_.load(std::memory_order_relaxed);
+  attendance_.begin(start, stolen_);
+  if (attendance_.active() == threads_)
+    restoreOrder();
+  // A long wait is a reason to look closer, which costs some microseconds per thread and run.
+  const uint32_t waits = longWaits_.load(std::memory_order_relaxed);
+  watched_ = attendance_.curious() || waits != longWaitsSeen_;
+  longWaitsSeen_ = waits;
   // A thread that is alone is left to the scheduler, which knows the CPU that is free.
   CallerPin pin(order_.empty() || attendance_.active() == 1 ? -1 : order_[0]);
   startRun(body, data, attendance_.active());
   timed(body, data, 0);
-  settle(start);
+  settle(start, kind);
 }
 
 /// The body, and where the run is watched the time in which the thread could have run and had no CPU.
@@ -219,13 +227,11 @@ void Team::timed(Body body, void *data, unsigned thread) {
 }
 
 /// Other threads may still be adding what this run stole from them: it counts in the next one.
-void Team::settle(uint64_t start) {
-  if (spinNs_ == 0)
-    return;
+void Team::settle(uint64_t start, uint64_t kind) {
   for (unsigned i = 0; i < threads_; ++i)
     stolen_[i] = stolenBy_[i].load(std::memory_order_relaxed);
   const unsigned before = attendance_.active();
-  const std::optional<unsigned> left = attendance_.end(start, nowNs(), stolen_);
+  const std::optional<unsigned> left = attendance_.end(start, nowNs(), stolen_, kind);
   if (left && !order_.empty())
     std::rotate(order_.begin() + *left, order_.begin() + *left + 1, order_.begin() + before);
 }
@@ -244,19 +250,20 @@ bool Team::barrier(const std::atomic<bool> &stop) {
     if (sleepers_.load(std::memory_order_seq_cst) != 0)
       futexWakeAll(generation_);
   } else {
-    wait(generation_, generation, sleepers_);
+    if (wait(generation_, generation, sleepers_) >= kLongWaitNs)
+      longWaits_.fetch_add(1, std::memory_order_relaxed);
   }
   return answer_.load(std::memory_order_relaxed);
 }
 
-/// Until `word` is no longer `value`.
-void Team::wait(std::atomic<uint32_t> &word, uint32_t value, std::atomic<uint32_t> &sleepers) {
+/// Until `word` is no longer `value`; gives the time that took, 0 where it was short.
+uint64_t Team::wait(std::atomic<uint32_t> &word, uint32_t value, std::atomic<uint32_t> &sleepers) {
   const auto passed = [&] { return word.load(std::memory_order_acquire) != value; };
   uint64_t start = 0;
   for (unsigned round = 0;; ++round) {
     for (unsigned i = 0; i < 64; ++i) {
       if (passed())
-        return;
+        return 0;
       pauseCpu();
     }
     const uint64_t now = nowNs();
@@ -265,11 +272,11 @@ void Team::wait(std::atomic<uint32_t> &word, uint32_t value, std::atomic<uint32_
     if (now - start >= spinNs_)
       break;
   }
-  timeouts_.fetch_add(1, std::memory_order_relaxed);
   sleepers.fetch_add(1, std::memory_order_seq_cst);
   while (word.load(std::memory_order_seq_cst) == value)
     futexWait(word, value);
   sleepers.fetch_sub(1, std::memory_order_relaxed);
+  return nowNs() - start;
 }
 
 } // namespace ninfer

@@ -17,7 +17,7 @@ namespace ninfer {
 struct TeamOptions {
   unsigned threads = 1;   ///< the calling thread included
   std::vector<int> cpus = {}; ///< CPU of thread i is cpus[i % size]; empty: threads are not pinned
-  uint64_t spinNs = 0;    ///< longest spin before sleeping; 0 also: every run has all threads
+  uint64_t spinNs = 0;    ///< longest spin before sleeping
 };
 
 class Team {
@@ -37,8 +37,9 @@ public:
 
   using Body = void (*)(void *data, unsigned thread);
   /// Calls body(data, i) on every thread i below active(), 0 being the caller, which is pinned for the time of the
-  /// call. Each must pass the same barriers, and the last thing of the body must be one: it ends the run.
-  void run(Body body, void *data);
+  /// call. Each must pass the same barriers, and the last thing of the body must be one: it ends the run. Runs of one
+  /// `kind` do the same work.
+  void run(Body body, void *data, uint64_t kind = 0);
   /// From within a body: waits for the threads of the run. The last thread to arrive reads `stop`; all threads return
   /// that one answer, so they leave a loop together.
   bool barrier(const std::atomic<bool> &stop);
@@ -51,8 +52,9 @@ private:
   uint32_t awaitStart(uint32_t seen, unsigned index);
   void startRun(Body body, void *data, unsigned active);
   void timed(Body body, void *data, unsigned thread);
-  void wait(std::atomic<uint32_t> &word, uint32_t value, std::atomic<uint32_t> &sleepers);
-  void settle(uint64_t start);
+  uint64_t wait(std::atomic<uint32_t> &word, uint32_t value, std::atomic<uint32_t> &sleepers);
+  void settle(uint64_t start, uint64_t kind);
+  void restoreOrder();
 
   const unsigned threads_;
   const std::vector<int> cpus_;
@@ -69,8 +71,8 @@ private:
   bool watched_ = false;                         ///< this run measures stolen time
   std::vector<uint64_t> stolen_;                 ///< as last seen, for attendance_
   std::vector<std::atomic<uint64_t>> stolenBy_;  ///< nanoseconds, of every thread
-  std::atomic<uint32_t> timeouts_{0};            ///< spins that went on to sleep
-  uint32_t timeoutsSeen_ = 0;
+  std::atomic<uint32_t> longWaits_{0};           ///< at barriers, so far
+  uint32_t longWaitsSeen_ = 0;
 
   // One cache line each: arrivals write the first, waiters read the second, workers between runs the third.
   alignas(64) std::atomic<uint32_t> arrived_{0};
