@@ -60,6 +60,35 @@ private:
     return success();
   }
 
+  /// What the first result of a launch is written over, or null. A tile of the family rope_append (CPU) rotates a head of a row, which no
+  /// other tile reads, and reads each pair before it writes it: the rotated queries lie where the queries lay, if nothing else reads those.
+  Value writtenOver(Operation &op) {
+    auto launch = dyn_cast<LaunchOp>(op);
+    auto kernel = launch ? SymbolTable::lookupNearestSymbolFrom<KernelOp>(launch, launch.getKernelAttr()) : KernelOp();
+    if (!kernel || kernel.getFamily() != "rope_append")
+      return {};
+    // From the result through the kernel and the group of operations in it to the operand.
+    Value value = kernel.getBlock()->getTerminator()->getOperand(0);
+    auto fused = value.getDefiningOp<FusedOp>();
+    if (fused)
+      value = fused->getRegion(0).front().getTerminator()->getOperand(0);
+    auto rope = value.getDefiningOp<RopeOp>();
+    if (!rope)
+      return {};
+    auto norm = rope.getX().getDefiningOp<HeadNormOp>();
+    value = norm ? norm.getX() : rope.getX();
+    for (Operation *outer : {fused.getOperation(), &op}) {
+      if (!outer) // the kernel has the operations themselves
+        continue;
+      auto argument = dyn_cast<BlockArgument>(value);
+      if (!argument || !argument.hasOneUse())
+        return {};
+      value = outer->getOperand(argument.getArgNumber());
+    }
+    const bool same = value.hasOneUse() && value.getDefiningOp<LaunchOp>() && value.getType() == op.getResult(0).getType();
+    return same ? value : Value();
+  }
+
   /// A launch whose results are columns of one buffer (NinferDialect::kJoined).
   bool isJoined(Operation &op) {
     auto launch = dyn_cast<LaunchOp>(op);
@@ -107,8 +136,13 @@ private:
           return failure();
         continue;
       }
+      Value over = writtenOver(op);
+      if (over && isJoined(*over.getDefiningOp()))
+        over = {};
       for (Value result : op.getResults())
-        if (failed(add(live, result, step, phase)))
+        if (over && result == op.getResult(0))
+          live.index.insert({result, live.index.lookup(over)}); // one place with one lifetime
+        else if (failed(add(live, result, step, phase)))
           return failure();
     }
     for (auto tap : block.getOps<TapOp>()) // read after the call

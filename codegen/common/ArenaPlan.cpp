@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <numeric>
+#include <optional>
 #include <string>
 
 namespace ninfer {
@@ -16,6 +17,32 @@ Error tooLarge(size_t index, uint64_t bytes) {
   return makeError(ErrorKind::Unsupported, "NB0420",
                    "arena value " + std::to_string(index) + " of " + std::to_string(bytes) +
                        " bytes: expected an arena below 2^62 bytes");
+}
+
+/// Every value at the first offset that is free during its lifetime, in the order given.
+Result<ArenaPlan> firstFit(std::span<const ArenaValue> values, std::span<const uint64_t> sizes, std::span<const size_t> order) {
+  ArenaPlan plan;
+  plan.offsets.assign(values.size(), 0);
+  std::vector<size_t> placed; // by offset
+  for (size_t value : order) {
+    uint64_t offset = 0;
+    for (size_t other : placed) {
+      if (!meet(values[value], values[other]))
+        continue;
+      if (offset + sizes[value] <= plan.offsets[other])
+        break; // fits in the gap below `other`
+      offset = std::max(offset, plan.offsets[other] + sizes[other]);
+    }
+    if (sizes[value] > kMaxArena - offset)
+      return tooLarge(value, values[value].bytes);
+    plan.offsets[value] = offset;
+    plan.bytes = std::max(plan.bytes, offset + sizes[value]);
+    placed.insert(
+        std::upper_bound(placed.begin(), placed.end(), value,
+                         [&](size_t a, size_t b) { return plan.offsets[a] < plan.offsets[b]; }),
+        value);
+  }
+  return plan;
 }
 
 } // namespace
@@ -39,31 +66,19 @@ Result<ArenaPlan> planArena(std::span<const ArenaValue> values, uint64_t alignme
 
   std::vector<size_t> order(values.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  std::sort(order.begin(), order.end(),
-            [&](size_t a, size_t b) { return sizes[a] != sizes[b] ? sizes[a] > sizes[b] : a < b; });
-
-  ArenaPlan plan;
-  plan.offsets.assign(values.size(), 0);
-  std::vector<size_t> placed; // by offset
-  for (size_t value : order) {
-    uint64_t offset = 0;
-    for (size_t other : placed) {
-      if (!meet(values[value], values[other]))
-        continue;
-      if (offset + sizes[value] <= plan.offsets[other])
-        break; // fits in the gap below `other`
-      offset = std::max(offset, plan.offsets[other] + sizes[other]);
-    }
-    if (sizes[value] > kMaxArena - offset)
-      return tooLarge(value, values[value].bytes);
-    plan.offsets[value] = offset;
-    plan.bytes = std::max(plan.bytes, offset + sizes[value]);
-    placed.insert(
-        std::upper_bound(placed.begin(), placed.end(), value,
-                         [&](size_t a, size_t b) { return plan.offsets[a] < plan.offsets[b]; }),
-        value);
+  const auto steps = [&](size_t i) { return values[i].end - values[i].begin; };
+  std::optional<ArenaPlan> best;
+  for (const bool longest : {false, true}) {
+    std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+      if (longest && steps(a) != steps(b))
+        return steps(a) > steps(b);
+      return sizes[a] != sizes[b] ? sizes[a] > sizes[b] : a < b;
+    });
+    NINFER_ASSIGN_OR_RETURN(ArenaPlan plan, firstFit(values, sizes, order));
+    if (!best || plan.bytes < best->bytes)
+      best = std::move(plan);
   }
-  return plan;
+  return std::move(*best);
 }
 
 Status checkArena(std::span<const ArenaValue> values, const ArenaPlan &plan, uint64_t alignment) {

@@ -26,8 +26,8 @@ struct ArenaPlan {
 
 inline constexpr uint64_t kArenaAlignment = 64; ///< of every activation (runtime/abi/kernel_abi.h)
 
-/// First fit, largest value first (ties: input order), so the result depends on the input alone. A
-/// value of no bytes gets one alignment unit. NB0420 when sizes overflow, a lifetime is empty, or
+/// First fit, largest value first (ties: input order), or, if that takes less, longest lifetime first (ties: largest). The
+/// result depends on the input alone. A value of no bytes gets one alignment unit. NB0420 when sizes overflow, a lifetime is empty, or
 /// the alignment is no power of two.
 Result<ArenaPlan> planArena(std::span<const ArenaValue> values,
                             uint64_t alignment = kArenaAlignment);

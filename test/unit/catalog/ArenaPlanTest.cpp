@@ -77,6 +77,30 @@ TEST(ArenaPlan, FillsGaps) {
   EXPECT_EQ(plan->bytes, 960u);
 }
 
+TEST(ArenaPlan, LayersOfADecoderTakeTheirMost) {
+  // Of two models, in units of 64 bytes, and what lives at most: gate and two residuals, or residual, queries and attention. Largest first
+  // takes 45 and 96.
+  struct {
+    uint64_t residual, queries, keys, gate, most;
+  } models[] = {{9, 9, 3, 24, 42}, {16, 32, 16, 48, 80}};
+  for (const auto &m : models) {
+    std::vector<ArenaValue> values = {{m.residual * 64, 0, 4}};
+    for (int64_t at = 0; at < 60; at += 6) { // queries are rotated where they lie
+      values.push_back({m.queries * 64, at + 1, at + 3});
+      values.push_back({m.keys * 64, at + 1, at + 2});
+      values.push_back({m.keys * 64, at + 1, at + 2});
+      values.push_back({m.queries * 64, at + 3, at + 4});
+      values.push_back({m.residual * 64, at + 4, at + 6});
+      values.push_back({m.gate * 64, at + 5, at + 6});
+      values.push_back({m.residual * 64, at + 6, at + 10});
+    }
+    Result<ArenaPlan> plan = planArena(values);
+    ASSERT_TRUE(plan.ok());
+    EXPECT_TRUE(playsWithoutConflict(values, *plan));
+    EXPECT_EQ(plan->bytes, m.most * 64);
+  }
+}
+
 TEST(ArenaPlan, RefusesWhatCannotBe) {
   EXPECT_EQ(planArena(std::vector<ArenaValue>{{UINT64_MAX, 0, 0}}).error().code, "NB0420");
   EXPECT_EQ(planArena(std::vector<ArenaValue>{{uint64_t{1} << 61, 0, 0},
