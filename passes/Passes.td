@@ -160,8 +160,9 @@ def PlanMemoryPass : Pass<"ninfer-plan-memory", "::mlir::ModuleOp"> {
     Postcondition: every launch has `offsets`, the arena bytes of its results, multiples of 64, at the largest number
     of rows; the function has `ninfer.arena_bytes` and `ninfer.tokens_offset`, or, when its arguments are ports
     (`ninfer.port`), `ninfer.port_offsets`, one offset per port. Values that live at the same launch
-    share no byte; a result never lies over an operand of its launch. Tokens live until their last launch, the
-    returned value and tapped ones until the end. Taps have distinct names. Every `ninfer.state` has `ninfer.bytes`.
+    share no byte; a result never lies over an operand of its launch, but for rotated queries of the CPU family
+    rope_append over queries that nothing else reads. Tokens live until their last launch, the returned value and
+    tapped ones until the end. Taps have distinct names. Every `ninfer.state` has `ninfer.bytes`.
 
     ```mlir
     %y = ninfer.launch @add_k576_r1(%a, %b) {label = "text/layers/3", offsets = array<i64: 2304>} : ...

@@ -82,7 +82,7 @@ TEST(Pipeline, ALongPrefillChunkOfOneRowIsDecode) {
 /// Owner of every arena byte, checked launch by launch: what a launch reads still belongs to the
 /// value that wrote it. Knows nothing of lifetimes; a planner that frees too early lets another
 /// value overwrite the bytes.
-void expectReadsSeeTheirWriters(func::FuncOp function) {
+void expectReadsSeeTheirWriters(func::FuncOp function, int &overwritten) {
   const int64_t maxRows = function->getAttrOfType<IntegerAttr>(NinferDialect::kMaxRows).getInt();
   const int64_t arena = function->getAttrOfType<IntegerAttr>(NinferDialect::kArenaBytes).getInt();
   llvm::DenseMap<Value, std::pair<int64_t, int64_t>> place;
@@ -106,14 +106,23 @@ void expectReadsSeeTheirWriters(func::FuncOp function) {
   write(function.getArgument(0),
         function->getAttrOfType<IntegerAttr>(NinferDialect::kTokensOffset).getInt());
   for (Operation &op : function.getBody().front()) {
+    Value over; // the queries of a CPU kernel that rotates them: the result may lie exactly there
     if (auto launch = dyn_cast<LaunchOp>(op)) {
       ASSERT_TRUE(launch.getOffsets().has_value());
+      if (launch.getKernel().starts_with("rope_append_") && place.lookup(launch.getInputs()[0]).first == (*launch.getOffsets())[0]) {
+        over = launch.getInputs()[0];
+        EXPECT_EQ(over.getType(), launch.getResult(0).getType());
+        EXPECT_TRUE(over.hasOneUse());
+        read(over);
+        ++overwritten;
+      }
       for (auto [result, offset] : llvm::zip_equal(launch.getOutputs(), *launch.getOffsets()))
         write(result, offset);
     }
     // After the writes: a result over an operand would show.
     for (Value operand : op.getOperands())
-      read(operand);
+      if (operand != over)
+        read(operand);
   }
 }
 
@@ -122,8 +131,10 @@ TEST(Pipeline, ArenaKeepsWhatIsRead) {
     for (bool mixed : {false, true}) {
       Program program(decoderText({.layers = 3, .headNorms = true, .mixedFormats = mixed}));
       ASSERT_TRUE(program.plan(target));
+      int overwritten = 0;
       for (const char *phase : {"text.decode", "text.prefill"})
-        expectReadsSeeTheirWriters(program.module->lookupSymbol<func::FuncOp>(phase));
+        expectReadsSeeTheirWriters(program.module->lookupSymbol<func::FuncOp>(phase), overwritten);
+      EXPECT_EQ(overwritten, std::string_view(target) == "reference" ? 0 : 6); // every layer of both
     }
 }
 
