@@ -185,8 +185,8 @@ typedef struct ninfer_ledger {
   uint32_t threads;
   uint32_t reserved;
   uint64_t device_bytes;   /* memory of a GPU: packed weights, and states and activations of one context; 0 on a CPU */
-  uint64_t engine_bytes;   /* heap that the process took from the system while the plan was opened: the directory, and the
-                              parsing of it. Measured, not predicted: what other threads allocate meanwhile counts too. Part of
+  uint64_t engine_bytes;   /* heap that the process took from the system while the plan was opened, or more, if more is in use
+                              since: tables, and a directory that had to be parsed. Measured, not predicted: what other threads allocate meanwhile counts too. Part of
                               total_bytes, not of anonymous_bytes or any limit; 0 where the C library cannot tell */
 } ninfer_ledger;
 
