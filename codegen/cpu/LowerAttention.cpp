@@ -50,6 +50,8 @@ void AttentionLowering::attend(Value row, Value rows, Value firstHead, Value end
         Value scales = b.add(b.mul(kv, layout.headScaleBytes), b.constant(layout.scalesOffset));
         arguments.append({b.offset(keys, scales), b.offset(values, scales)});
       }
+      if (takesMany())
+        arguments.push_back(l.rowsOf(op.getQuery()));
       b.callShared("$attend", arguments, [&](ValueRange p) {
         Value stride = b.constant(width);
         bool oneRow = l.hasStaticRows(op.getQuery()) && l.maxRowsOf(op.getQuery()) == 1;
@@ -64,7 +66,8 @@ void AttentionLowering::attend(Value row, Value rows, Value firstHead, Value end
             {p[5], b.constant(dim), b.f32(op.getScale()), p[6], stride, p[7]});
         auto few = [&] { b.call(("ni_attention_" + microCodecName(cache)).str(), operands); };
         if (takesMany())
-          b.ifLess(b.constant(kMicroFewRows), p[1],
+          // By the rows of the call, not of this piece: results must not depend on the cut over threads.
+          b.ifLess(b.constant(kMicroFewRows), p.back(),
                    [&] { b.call(("ni_attention_many_" + microCodecName(cache)).str(), operands); }, few);
         else
           few();

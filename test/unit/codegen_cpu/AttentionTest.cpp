@@ -119,12 +119,17 @@ void checkAttention(const CacheShape &shape, int64_t heads, int64_t maxRows = 9)
                   1e-30;
             }
           }
+        std::vector<float> whole; // the same bits whatever the cut
         for (int64_t pieces : {int64_t(1), int64_t(2), int64_t(3), count * heads}) {
           auto in = bufferOf(q), out = floatBuffer(q.size());
           compiled->run(
               kernel,
               {in->as<void>(), keys.buffer.as<void>(), values.buffer.as<void>(), out->as<void>()},
               {out.get()}, count, position, count * heads, pieces);
+          if (pieces == 1)
+            whole.assign(out->as<float>(), out->as<float>() + q.size());
+          EXPECT_EQ(std::memcmp(out->as<float>(), whole.data(), whole.size() * 4), 0)
+              << "rows " << rows << " position " << position << " pieces " << pieces;
           expectWithin(out->as<float>(), expected, bound,
                        "rows " + std::to_string(rows) + " position " + std::to_string(position) +
                            " pieces " + std::to_string(pieces));
