@@ -19,7 +19,7 @@ struct CpuTuning {
   /// for each block. Blocks of at most kMicroDotRows
   /// rows take other sums than longer ones, so that a choice below the rows of a call may change last bits.
   int64_t rowBlock = 512;
-  /// Outputs computed before their epilogue, above one row; a multiple of kMicroPanelRows.
+  /// Outputs computed before their epilogue, above two rows (LowerLinear.cpp); a multiple of kMicroPanelRows.
   int64_t outputBlock = 64;
   /// One activation row: outputs per call of the micro-kernel, which reads them as streams a quarter of them apart; a
   /// multiple of 16, or 0 for all outputs of the thread.

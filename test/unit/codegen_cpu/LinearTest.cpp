@@ -293,6 +293,27 @@ TEST(CpuLinear, DecodeFused) {
              {1});
 }
 
+// Calls of one or two rows take 2048 outputs at a time, others 64: `up` rows lie as far apart as the block is long.
+TEST(CpuLinear, BlocksOfFewRows) {
+  for (int64_t maxRows : {2, 3, 40})
+    checkCases({{.name = "mlp_few",
+                 .profile = "a8",
+                 .formats = {q4, q4},
+                 .n = {2100, 2100},
+                 .k = 64,
+                 .maxRows = maxRows,
+                 .norm = true,
+                 .epilogue = Epilogue::Swiglu},
+                {.name = "residual_few",
+                 .profile = "a16",
+                 .formats = {w8},
+                 .n = {2100},
+                 .k = 32,
+                 .maxRows = maxRows,
+                 .epilogue = Epilogue::Residual}},
+               maxRows == 2 ? std::vector<int64_t>{1, 2} : std::vector<int64_t>{1, 2, 3});
+}
+
 TEST(CpuLinear, PrefillEveryRowCount) {
   checkCases({{.name = "q4_a16_rows",
                .profile = "a16",

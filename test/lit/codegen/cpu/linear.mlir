@@ -29,13 +29,15 @@ ninfer.kernel @qk(%x: tensor<1x128xf32>, %n: !ninfer.weight<128, BF16, "contiguo
 
 // -----
 
-// Many rows: blocks of rows, blocks of outputs, the residual added while they are in the cache.
+// Many rows: blocks of rows, blocks of outputs (larger ones for one or two rows), the residual added while they are in the cache.
 
 // CHECK-LABEL: module @down
 // CHECK: llvm.func @down
 // CHECK: scf.for
 // CHECK: llvm.call @ni_pack_a16g32
-// CHECK: scf.for
+// CHECK: %[[MANY:.*]] = arith.cmpi slt, %c2_i64, %{{.*}} : i64
+// CHECK: %[[BLOCK:.*]] = arith.select %[[MANY]], %c64_i64, %c2048_i64 : i64
+// CHECK: scf.for {{.*}} step %[[BLOCK]]
 // CHECK: llvm.call @"$ni_linear_w8_a16"
 // CHECK: scf.for
 // CHECK: llvm.call @ni_add
