@@ -31,7 +31,7 @@ struct Model {
   int32_t fourthSection = 0;
   uint32_t inner = static_cast<uint32_t>(nv * dk);
 
-  std::map<std::string, std::vector<uint16_t>> words;
+  std::map<std::string, std::vector<uint16_t>> words = {};
   std::map<std::string, std::vector<uint64_t>> shapes;
 
   uint64_t perKey() const { return nv / nk; }

@@ -265,7 +265,7 @@ TEST(TokenizerFiles, PicksTheTemplateAndMakesGenerationIds) {
   EXPECT_EQ(find("generation_config.json"), R"({"eos_token_id": [1, 2]})");
   fs::remove(folder / "tokenizer.json");
   EXPECT_FALSE(openHuggingFace(folder.path(), "", {}).ok());
-  auto bare = openHuggingFace(folder.path(), "", {false});
+  auto bare = openHuggingFace(folder.path(), "", {false, {}});
   ASSERT_TRUE(bare.ok());
   EXPECT_TRUE(bare->resources.empty());
 }
