@@ -3,6 +3,7 @@
 #include "runtime/loader/Machine.h"
 
 #include <chrono>
+#include <cstdlib>
 #include <gtest/gtest.h>
 #include <pthread.h>
 #include <sched.h>
@@ -170,6 +171,9 @@ bool reaches(Work &work, unsigned active) {
 } // namespace
 
 TEST(Team, LeavesACpuThatOthersUseAndComesBack) {
+  // What the scheduler gives decides how long this takes: seconds, or minutes. AttendanceTest has the decisions without a clock.
+  if (!std::getenv("NINFER_SCHEDULER_TESTS"))
+    GTEST_SKIP() << "depends on the scheduler and on what else runs; NINFER_SCHEDULER_TESTS=1 runs it";
   const std::vector<int> cpus = usableCpus();
   if (cpus.size() < 2)
     GTEST_SKIP() << "needs two CPUs, this process may use one";
